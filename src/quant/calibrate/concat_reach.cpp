@@ -39,7 +39,7 @@ bool IsHomogeneous(const Node& node) {
           node.attributes.String("coordinate_transformation_mode", "") != "tf_crop_and_resize");
 }
 
-/// Operators that make their result of some elements only.
+/// Whether the result of the operator depends on some elements only.
 bool Selects(const Node& node) {
   return node.Is("Slice") || node.Is("Split") || node.Is("Gather") || node.Is("GatherND") ||
          node.Is("GatherElements");
@@ -50,7 +50,7 @@ bool IsProduct(const QuantizationRecord& record, const Node& node) {
   return op && (op->rule == QuantRule::kConv || op->rule == QuantRule::kMatMul);
 }
 
-/// [N, C, 1, 1] -> [N, C].
+/// Whether the operator converts [N, C, 1, 1] to [N, C].
 bool DropsPixels(const Node& node) {
   if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
   const auto& from = node.inputs[0]->type.shape;
@@ -62,7 +62,8 @@ bool DropsPixels(const Node& node) {
                      [](const Dim& dim) { return dim.known() && dim.value == 1; });
 }
 
-/// Where the joined axis is in the result of an operator that lets factors through; -1 for others.
+/// The position of the joined axis in the result of an operator that commutes with factors; -1 for
+/// other operators.
 int AxisBehind(const Node& node, int axis) {
   const Value* output = node.output(0);
   if (output == nullptr || RankOf(*output) == 0) return -1;
@@ -100,7 +101,7 @@ class Explorer {
   }
 
  private:
-  /// Along operators that let factors through.
+  /// Follows operators that commute with factors.
   void Follow(Value* value, int axis, bool averaged) {
     if (!seen_.insert(value).second) return;
     reach_.values.push_back(value);
@@ -129,7 +130,7 @@ class Explorer {
     return axis == (op->rule == QuantRule::kConv ? 1 : static_cast<int>(RankOf(value)) - 1);
   }
 
-  /// Along operators that move or select values.
+  /// Follows operators that move or select values.
   void Move(const Value* value, bool selected) {
     for (Node* reader : value->consumers) {
       if (IsProduct(record_, *reader) && !selected) products_.push_back(reader);

@@ -20,20 +20,20 @@ int64_t AxisOf(const Node& concat);
 /// Nullptr for operators that are not quantized.
 const OperatorQuantization* Quantized(const QuantizationRecord& record, const Node* node);
 
-/// What a Concat's result reaches.
+/// The part of the graph that depends on a Concat's result.
 struct Reach {
   struct Layer {
     Node* node;
     const Value* input;
-    int axis;  // of its input: where the operands are joined
+    int axis;  // axis of its input along which the operands are joined
   };
-  std::vector<Layer> layers;             // that can take factors
-  std::vector<Value*> values;            // between the Concat and them, its own result first
-  std::map<const Value*, int> averages;  // those of them that are averages, and the joined axis
-  std::set<const Node*> movers;          // passive operators behind it
-  std::vector<const Value*> selected;    // what those select of it
-  std::vector<Node*> products;           // that cannot take factors and read all of it
-  bool whole = true;                     // layers and operators that let factors through, no others
+  std::vector<Layer> layers;   // layers that can take factors
+  std::vector<Value*> values;  // values between the Concat and these layers, its own result first
+  std::map<const Value*, int> averages;  // the averages among the values, and their joined axis
+  std::set<const Node*> movers;          // passive operators that read the result
+  std::vector<const Value*> selected;    // values that such operators select from it
+  std::vector<Node*> products;           // layers that read all of it and cannot take factors
+  bool whole = true;  // only layers and operators that commute with factors read it
 };
 
 Reach FindReach(const Graph& graph, const QuantizationRecord& record, const Node& concat);

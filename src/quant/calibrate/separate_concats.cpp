@@ -1,15 +1,15 @@
-// Before: Concat(a, b) -> layer, the range of a 100 times that of b
-// After:  Concat(f_a * a, f_b * b) -> layer whose weights are divided by f_a and f_b, channel by
-//         channel. All operands have the same range, so that one scale suits them all; in integers
-//         the factors change nothing but the names of the scales.
+// Before: Concat(a, b) -> layer, where the range of a is 100 times that of b
+// After: Concat(f_a * a, f_b * b) -> layer whose weights are divided by f_a and f_b, channel by
+//   channel. All operands have the same range, so that one scale suits them all; in integers the
+//   factors change nothing but the names of the scales.
 // Conditions: everything behind the Concat is a layer that reads it along the joined axis, perhaps
 //   through operators for which g(f * x) = f * g(x), such as Relu, pools and Transpose.
 // Formula: f_i = (largest step) / step_i, where step_i is the scale that operand i would have
-// alone.
+//   alone.
 //
-// Elsewhere the Concat, and what moves or selects its values, stays in float; of the layers that
-// read it those along the joined axis take the factors from a Mul before them, those that read a
-// selection have its range, and the others stay in float as well.
+// If the conditions do not hold, the Concat and the operators that move or select its values stay
+// in float. Layers that read it along the joined axis take the factors from a Mul before them,
+// layers that read a selection have the range of that selection, and other layers stay in float.
 #include "quant/calibrate/separate_concats.h"
 
 #include <algorithm>
@@ -25,10 +25,11 @@
 namespace requant {
 namespace {
 
-// How many times its own step an operand may get. Factors cost nothing at run time, floats do.
+// The largest ratio of an operand's step in the Concat to the step it would have alone, above which
+// factors (which cost nothing at run time) or floats (which do) pay.
 constexpr double kMostStep = 1.5;       // 3.5 dB
 constexpr double kMostFloatStep = 3.0;  // 9.5 dB
-/// Grids with more bits have room: every bit is a factor of two.
+/// Grids with more bits are finer: every bit allows another factor of two.
 constexpr int kPlainBits = 8;
 
 Range RangeOfConstant(const Tensor& tensor) {
@@ -61,7 +62,7 @@ class Separator {
     for (const auto& node : graph_.nodes()) {
       if (JoinsFloats(*node)) concats.push_back(node.get());
     }
-    std::reverse(concats.begin(), concats.end());  // outer ones before what they join
+    std::reverse(concats.begin(), concats.end());  // outer Concats before those that they join
     for (Node* concat : concats) Visit(*concat);
     if (scaled_ + floats_ > 0) {
       made_.detail = StrCat("operands of ", scaled_, " Concats were given one range by factors in ",
@@ -73,7 +74,7 @@ class Separator {
   }
 
  private:
-  /// The grid on which the joined values would lie; nullptr where nobody quantizes them.
+  /// The grid on which the joined values would lie; nullptr if nothing quantizes them.
   const TensorQuantizationConfig* GridOf(const Node& concat, const Reach& reach) const {
     if (const OperatorQuantization* op = Quantized(record_, &concat)) {
       return &record_.Root(op->outputs[0]);
@@ -82,7 +83,7 @@ class Separator {
     return &record_.Root(record_.operators.at(reach.layers[0].node->name).inputs[0]);
   }
 
-  /// Operands that are Concats along the same axis count as what they join.
+  /// Collects the operands. A Concat along the same axis counts as the operands that it joins.
   void FindOperands(const Node& concat, int64_t axis) {
     for (Value* input : concat.inputs) {
       const Node* inner = input->producer;
@@ -112,7 +113,8 @@ class Separator {
     return true;
   }
 
-  /// By operand, 1 for one without values; the factors of one step for all.
+  /// Sets the factor of each operand, 1 for one without values. Returns the largest ratio of the
+  /// step they would share to an operand's own.
   double FindFactors(const TensorQuantizationConfig& grid) {
     const auto step = [&grid](const Range& range) {
       return static_cast<double>(AffineOfActivation(range.min, range.max, grid).scale);
@@ -149,7 +151,7 @@ class Separator {
     }
   }
 
-  /// Factors by channel; false where the operands' sizes are not known.
+  /// Sets the factors by channel; false if the sizes of the operands are not known.
   bool FindChannels(const Node& concat) {
     channels_.clear();
     const auto axis = static_cast<size_t>(AxisOf(concat));
@@ -193,7 +195,7 @@ class Separator {
       Value* operand = operands_[slot];
       Value* scaled = operand;
       if (factor == 1) {
-        // It stays as it is.
+        // An operand with factor 1 stays as it is.
       } else if (operand->is_constant()) {
         Tensor values = operand->constant.Clone();
         auto* data = values.data<float>();
@@ -211,7 +213,7 @@ class Separator {
       graph_.SetInput(&concat, slot, scaled);
     }
     const Range joined = Hull(ranges_);
-    // What they hold is no value of the float network any more.
+    // The scaled values are no values of the float network any more.
     for (Value* value : reach.values) {
       const Range range = ScaledRange(*value, reach, joined);
       graph_.RenameValue(value, StrCat(value->name, "_scaled"));
@@ -220,7 +222,8 @@ class Separator {
     for (const Reach::Layer& layer : reach.layers) DivideWeights(layer);
   }
 
-  /// Of a value behind a Concat whose operands have factors and then the range `joined`.
+  /// The range of a value behind a Concat whose operands have factors and therefore the range
+  /// `joined`.
   Range ScaledRange(const Value& value, const Reach& reach, const Range& joined) const {
     if (reach.averages.contains(&value)) {
       const ChannelRanges* channels = seen_.by_channel(value);
@@ -251,7 +254,7 @@ class Separator {
     for (const Node* product : reach.products) made_.reasons[product->name] = reason;
   }
 
-  /// The layer's input times the factor of each channel.
+  /// Multiplies the layer's input by the factor of each channel.
   Value* ScaleBefore(const Reach::Layer& layer, const Reach& reach) {
     Shape shape(RankOf(*layer.input), 1);
     shape[static_cast<size_t>(layer.axis)] = static_cast<int64_t>(channels_.size());
@@ -273,10 +276,10 @@ class Separator {
   Graph& graph_;
   const QuantizationRecord& record_;
   const SeenRanges& seen_;
-  std::vector<Value*> operands_;  // of the Concat that is visited
+  std::vector<Value*> operands_;  // operands of the Concat that is visited
   std::vector<Range> ranges_;     // of the operands
   std::vector<double> factors_;   // of the operands
-  std::vector<double> channels_;  // the factor of every channel
+  std::vector<double> channels_;  // by channel
   int scaled_ = 0, floats_ = 0;
   SeparatedConcats made_;
 };

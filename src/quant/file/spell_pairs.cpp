@@ -1,9 +1,9 @@
-// Before: QLinearConv and its kin, ConvInteger and MatMulInteger whose sums become floats, and
-//   operators that move or clamp the 8-bit integers between them
-// After:  the float operators between DequantizeLinear and QuantizeLinear
+// Before: QLinearConv and its relatives, ConvInteger and MatMulInteger whose sums become floats,
+//   and operators that move or clamp the 8-bit integers between them
+// After: the float operators between DequantizeLinear and QuantizeLinear
 // Conditions: scales and zero points are constants.
-// Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip of few
-//   codes stays on the integers, where remove_pairs.cpp reads it as their width.
+// Formula: the definition of every QLinear operator: quantize(f(dequantize(x)...)). A Clip to a
+//   narrower range of codes stays on the integers, where remove_pairs.cpp reads it as their width.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -24,13 +24,14 @@
 
 namespace requant {
 
-/// Inputs are triples (integers, scale, zero point), `result` is where the output's scale is.
+/// One kind of QLinear operator. Inputs are triples (integers, scale, zero point); `result` is the
+/// slot of the output's scale.
 struct QLinearRow {
   const char* name;
   const char* real;
   int triples;
   int result;
-  int bias;  // -1: none
+  int bias;  // slot, or -1 for none
 };
 
 namespace {
@@ -48,7 +49,7 @@ constexpr QLinearRow kRows[] = {
     {"QLinearLeakyRelu", "LeakyRelu", 1, 3, -1},
 };
 
-/// On integers they do what they do on reals.
+/// Operators that have the same effect on integers and on reals.
 constexpr const char* kMovers[] = {
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "MaxPool",      "Slice",  "Gather",
     "Split",   "Expand",  "Tile",    "Concat",    "Identity",  "DepthToSpace", "Resize", "Clip",
@@ -70,7 +71,8 @@ bool Speller::Run(std::string_view only) {
   for (Node* node : nodes) {
     if (erased_.contains(node)) continue;
     if (!only.empty() && node->op_type != only && !(node->Is("Clip") && IsMade(*node))) continue;
-    // One of many scales has an axis, too: integers that move then have no format.
+    // A node with several scales has an axis; integers that move then would lose it, so their
+    // format is not recorded.
     if (node->Is("QuantizeLinear") && !(node->constant(1) && node->constant(1)->count() > 1)) {
       formats_[node->outputs[0]] = {node->input(1), node->input(2)};
     }
@@ -97,7 +99,7 @@ bool Speller::Run(std::string_view only) {
   return any;
 }
 
-/// "x_q" -> "x", as exports of ours name the integers of x.
+/// "x_q" -> "x": our exports append "_q" to the names of integers.
 std::string Speller::RealName(const Value* integers) const {
   const std::string& name = integers->name;
   if (name.size() > 2 && name.ends_with("_q")) {
@@ -107,14 +109,14 @@ std::string Speller::RealName(const Value* integers) const {
   return name + "_dq";
 }
 
-/// Whether the node reads what an operator spelled before has written.
+/// Whether the node reads the result of an operator that this pass replaced before.
 bool Speller::IsMade(const Node& node) const {
   const Node* maker = node.inputs[0]->producer;
   return maker && maker->Is("QuantizeLinear") && made_.contains(maker->inputs[0]);
 }
 
-/// A QLinear operator may have one scale and many zero points, or the other way round: a pair has
-/// as many of both.
+/// Repeats a constant. A QLinear operator may have one scale with many zero points or vice versa;
+/// a pair needs equal numbers of both.
 Value* Speller::Spread(const Value* one, int64_t count) {
   const Tensor& from = one->constant;
   Tensor out(from.dtype(), {count});
@@ -144,7 +146,7 @@ Value* Speller::Dequantized(const Node& node, Value* integers, const Format& for
                       RealType(integers), std::move(attributes));
 }
 
-/// The float operator instead of `node`, with the output on its grid.
+/// Replaces `node` by a float operator whose output is rounded to the grid of `format`.
 Value* Speller::Replace(Node& node, std::string op_type, std::vector<Value*> inputs,
                         const Format& format, AttributeMap attributes) {
   Value* integers = node.outputs[0];
@@ -160,8 +162,8 @@ Value* Speller::Replace(Node& node, std::string op_type, std::vector<Value*> inp
   return rounded;
 }
 
-/// Grids of their own for rows or columns of computed integers have no pair that is read here:
-/// the operator stays, and says what its integers stand for.
+/// Whether all operands of the operator can be written as pairs. Computed integers with one grid
+/// for each row or column cannot: the operator stays, with the formats of its integers recorded.
 bool Speller::IsSpelled(const Node& node, const QLinearRow& row) {
   for (size_t at = 0; at < static_cast<size_t>(row.triples); ++at) {
     const Value* integers = node.inputs[3 * at];
@@ -188,7 +190,8 @@ void Speller::Compute(Node& node, const QLinearRow& row) {
     if (scale && scale->is_constant() && std::max(scale->constant.count(), zeros) > 1) {
       const bool rows = row.bias == 8 || node.attributes.Int("transB", 0) != 0;
       axis = rows ? 0 : integers->constant.rank() - 1;
-      // Of a ConvTranspose with groups of one channel each it is the first.
+      // The channel axis of a ConvTranspose's weights is the first one if each group has one
+      // channel.
       const bool transposed = node.op_type == "QLinearConvTranspose";
       if (transposed && integers->constant.dim(1) == std::max(scale->constant.count(), zeros)) {
         axis = 1;
@@ -202,13 +205,13 @@ void Speller::Compute(Node& node, const QLinearRow& row) {
   const auto result = static_cast<size_t>(row.result);
   AttributeMap attributes = node.attributes;
   attributes.Remove("channels_last");
-  // QGemm's factor is that of the products and of what is added to them.
+  // QGemm's alpha multiplies the products and the addend alike.
   if (bias && attributes.Has("alpha")) attributes.Set("beta", attributes.Float("alpha", 1));
   Replace(node, row.real, std::move(inputs), {node.input(result), node.input(result + 1)},
           std::move(attributes));
 }
 
-/// int32, with the scale of the products.
+/// The bias, whose int32 integers have the scale of the products.
 Value* Speller::Bias(const Node& node, Value* integers) {
   const Tensor* a = node.constant(1);
   const Tensor* b = node.constant(4);
@@ -247,7 +250,7 @@ void Speller::Move(Node& node) {
   const Format format = known->second;
   const Node* maker = node.inputs[0]->producer;
   if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") && !IsMade(node)) {
-    formats_[node.outputs[0]] = format;  // the file's own pair
+    formats_[node.outputs[0]] = format;  // a pair of the file itself
     return;
   }
   if (node.Is("Clip") && Limit(node, format)) return;
@@ -258,8 +261,8 @@ void Speller::Move(Node& node) {
   Replace(node, node.op_type, std::move(inputs), format, node.attributes);
 }
 
-/// A Clip of what a layer has just written: its activation, and the codes of fewer bits. False
-/// for others.
+/// Replaces a Clip of a layer's output by its activation, or keeps it as the codes of fewer bits.
+/// Returns false for other Clips.
 bool Speller::Limit(Node& clip, const Format& format) {
   Value* integers = clip.inputs[0];
   Node* maker = integers->producer;
@@ -283,7 +286,7 @@ bool Speller::Limit(Node& clip, const Format& format) {
   const std::string name = clip.name;
   if (narrow && (is_signed ? begin == -end || begin == -end - 1 : begin == 0)) {
     formats_[result] = format;
-    // What is quantized has the name of the last of its integers.
+    // The quantized value gets the name of the last of its integers.
     if (result->name.ends_with("_q")) graph_.RenameValue(real, RealName(result));
     return true;
   }
@@ -303,7 +306,7 @@ bool Speller::Limit(Node& clip, const Format& format) {
   graph_.ReplaceAndKeepName(result, last);
   graph_.EraseNode(&clip);
   if (limits) {
-    // Whether the lowest code was in use, a Relu does not tell; by default it is not.
+    // A Relu does not tell whether the lowest code was in use; by default it is not.
     Tensor least(dtype, {});
     *static_cast<uint8_t*>(least.raw()) = static_cast<uint8_t>(is_signed ? -end : 0);
     graph_.AddNode("Clip", "", {integers, graph_.AddConstant("least", std::move(least)), most},

@@ -13,7 +13,7 @@
 namespace requant {
 namespace {
 
-/// The zero point of an input, 0 without one; nothing where it is computed.
+/// The zero point of an input: 0 if it has none, nothing if it is computed.
 std::optional<int64_t> ZeroPoint(const Node& node, size_t slot) {
   if (node.input(slot) == nullptr) return 0;
   const Tensor* zero = node.constant(slot);
@@ -21,14 +21,16 @@ std::optional<int64_t> ZeroPoint(const Node& node, size_t slot) {
   return zero->AsInt64(0);
 }
 
-/// The only consumer of the value, if it is such an operator with a constant as its other input.
+/// The only consumer of the value, if it is an operator of the given type with a constant as its
+/// other input.
 Node* Next(const Graph& graph, const Value* value, const char* op_type) {
   Node* next = graph.SoleConsumer(value);
   if (next == nullptr || !next->Is(op_type) || next->inputs.size() != 2) return nullptr;
   return next->inputs[next->inputs[0] == value ? 1 : 0]->is_constant() ? next : nullptr;
 }
 
-/// A float for all channels or for each: `rank` dimensions of 1 behind them.
+/// The constant operand, if it holds one float for all channels or one for each, with `rank`
+/// trailing dimensions of 1.
 const Tensor* PerChannel(const Node& node, const Value* other, int64_t channels, int64_t rank) {
   const Tensor& numbers = node.inputs[node.inputs[0] == other ? 1 : 0]->constant;
   if (numbers.dtype() != DType::kFloat32) return nullptr;
@@ -37,7 +39,8 @@ const Tensor* PerChannel(const Node& node, const Value* other, int64_t channels,
   return behind && numbers.count() == channels ? &numbers : nullptr;
 }
 
-/// The scale whose product with `input` is `product`: the quotient, or a neighbour of it.
+/// The scale whose product with `input` is exactly `product` in float: the quotient, or a
+/// neighbor of it.
 float ScaleOf(float product, float input) {
   const float quotient = product / input;
   for (const float towards : {0.0F, std::numeric_limits<float>::max()}) {
@@ -55,8 +58,8 @@ Tensor BiasOf(const Tensor& addends, int64_t channels) {
 
 }  // namespace
 
-/// ConvInteger or MatMulInteger, Cast, Mul and maybe Add, as layers that write floats are
-/// exported. False for what reads otherwise: it stays as it is.
+/// Replaces ConvInteger or MatMulInteger with its Cast, Mul and perhaps Add, the form in which
+/// layers that write floats are exported. Returns false, changing nothing, for other forms.
 bool Speller::Sums(Node& node) {
   const auto known = formats_.find(node.inputs[0]);
   const Tensor* integers = node.constant(1);
@@ -109,7 +112,7 @@ bool Speller::Sums(Node& node) {
     erased_.insert(old);
     graph_.EraseNode(old);
   }
-  // A MatMul has no bias, a Gemm takes matrices only.
+  // A MatMul has no bias, and a Gemm takes only matrices.
   const auto& shape = inputs[0]->type.shape;
   const bool matrix = shape && shape->size() == 2;
   if (conv || !addends || matrix) {

@@ -18,7 +18,8 @@ class Speller {
  public:
   explicit Speller(Graph& graph) : graph_(graph) {}
 
-  /// `only`: these operators, with the Clips behind them; all if it is empty.
+  /// Replaces the operators named in `only`, with the Clips behind them; all operators if it is
+  /// empty.
   bool Run(std::string_view only);
 
  private:
@@ -44,9 +45,9 @@ class Speller {
   bool Sums(Node& node);
 
   Graph& graph_;
-  std::map<const Value*, Format> formats_;  // of integers
-  std::set<const Value*> made_;             // the floats behind them
-  std::set<const Node*> erased_;            // that are no more, of those that were to be visited
+  std::map<const Value*, Format> formats_;  // of the values that are integers
+  std::set<const Value*> made_;             // float values that this pass made
+  std::set<const Node*> erased_;            // visited nodes that are removed already
 };
 
 }  // namespace requant

@@ -52,7 +52,7 @@ class Observer {
   virtual void Fields(StateBytes& state, int pass) = 0;
   /// The proposed range; call it only after all passes.
   virtual Range Get() const = 0;
-  /// Of an observer that proposes several ranges: how many samples are kept to choose by.
+  /// How many samples are kept to choose among the ranges of an observer that proposes several.
   virtual int64_t wanted_samples() const { return 0; }
   /// Its proposals, the range of Get() first; none of others. Only after all passes.
   virtual std::vector<RangeProposal> Proposals() const { return {}; }

@@ -22,7 +22,7 @@ RecoveryPipeline::RecoveryPipeline(const RecoveryContext& context, const Recover
   if (!rows_.empty()) before_ = OutputSnr();
 }
 
-/// Of the simulated network against float, over some kept samples.
+/// Measures the outputs of the simulated network against float, over some kept samples.
 SnrMeter RecoveryPipeline::OutputSnr() {
   const auto& [graph, record, options, samples, biases] = context_;
   Simulator simulator(graph, record);
@@ -30,7 +30,7 @@ SnrMeter RecoveryPipeline::OutputSnr() {
   SnrMeter meter;
   const size_t most = options.quick_choices ? kSamplesOfReport / 16 : kSamplesOfReport;
   for (size_t i = 0; i < std::min(samples.size(), most); ++i) {
-    // From the end: learning sees all of them, but this is the same for every method.
+    // Samples from the end: learning sees all of them, and every method is reported on the same.
     const TensorMap& sample = samples[samples.size() - 1 - i];
     const std::vector<Tensor> wanted = FloatOutputs(simulator, i, sample);
     const std::vector<Tensor> got = simulator.Outputs(sample, SimMode::kQuantized);
@@ -39,7 +39,8 @@ SnrMeter RecoveryPipeline::OutputSnr() {
   return meter;
 }
 
-/// Of the i-th sample that is reported on. They stay the same, and small ones are kept.
+/// The float outputs of the i-th sample that is reported on. They never change; small ones are
+/// kept.
 std::vector<Tensor> RecoveryPipeline::FloatOutputs(Simulator& simulator, size_t i,
                                                    const TensorMap& sample) {
   if (i < float_outputs_.size()) return float_outputs_[i];

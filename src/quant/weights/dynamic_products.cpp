@@ -11,9 +11,9 @@
 namespace requant {
 namespace {
 
-/// 8 bits with a scale for each column, in ONNX's order of a matrix: int8 [parts, k, n], without
-/// parts of an ordinary product, and scales [parts, n]. `parts`: the columns are those of so many
-/// matrices.
+/// Quantizes to 8 bits with one scale per column, in ONNX's order of a matrix: int8 [parts, k, n]
+/// and scales [parts, n]; an ordinary product has no dimension for parts. `parts` is the number of
+/// matrices whose columns are side by side.
 std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
   const int64_t n = p.n / parts;
   const bool one = !p.recurrent;
@@ -34,8 +34,8 @@ std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
   return {std::move(codes), std::move(scales)};
 }
 
-/// LSTM -> com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their weights are
-/// 8-bit integers times their scales, which engines compute once.
+/// Replaces an LSTM by com.microsoft::DynamicQuantizeLSTM. GRU and RNN have no such operator: their
+/// weights become 8-bit integers times their scales, which engines multiply once.
 void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
   Graph& graph = scope.graph();
   Node& node = *w.node;
@@ -93,7 +93,8 @@ void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
   graph.EraseNode(&node);
 }
 
-/// A product of integers; `quantized` holds what was made of the graph's activations.
+/// Replaces a product by one of integers; `quantized` holds the integers made of the graph's
+/// activations so far.
 void Dynamic(BodyScope& scope, const Product& p,
              std::map<const Value*, std::vector<Value*>>& quantized) {
   Graph& graph = scope.graph();

@@ -9,7 +9,7 @@ bool IsRecurrent(const Node& node) { return node.Is("LSTM") || node.Is("GRU") ||
 
 namespace {
 
-/// Both or nothing: a layer has one kind of weights.
+/// Adds both products of a recurrent layer or none: a layer has one kind of weights.
 void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& products) {
   std::vector<Product> made;
   for (const size_t slot : {size_t{1}, size_t{2}}) {
@@ -33,7 +33,7 @@ void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& prod
   products.insert(products.end(), made.begin(), made.end());
 }
 
-/// Why a node's constant weights in this slot stay float; empty for those that do not.
+/// Why the constant weights in this slot of a node stay float; empty if they do not.
 std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, const Tensor& weights,
                      bool plain_only) {
   const bool product = node.Is("MatMul") || node.Is("Gemm");

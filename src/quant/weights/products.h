@@ -13,19 +13,22 @@
 
 namespace requant {
 
-/// A product with constant weights: column n, row k at n * n_step + k * k_step.
+/// A product with constant weights: the element of column n and row k lies at n * n_step + k *
+/// k_step.
 struct Product {
   Node* node = nullptr;
-  size_t slot = 1;  // of the weights
+  size_t slot = 1;  // slot of the weights
   const Tensor* tensor = nullptr;
   const float* weights = nullptr;
   int64_t k = 0, n = 0, k_step = 0, n_step = 0;
-  int64_t axis = 0;        // of k
-  bool plain = false;      // A * B (+ C)
-  bool recurrent = false;  // of LSTM, GRU or RNN, by the input or by the state: [directions, n, k]
+  int64_t axis = 0;    // axis of k
+  bool plain = false;  // A * B (+ C)
+  // weights of LSTM, GRU or RNN for the input or the state: [directions, n, k]
+  bool recurrent = false;
 
   Value* value() const { return node->inputs[slot]; }
-  /// What the constants that are made of the weights depend on beside the options.
+  /// Suffix in the names of constants derived from the weights: they depend on the order beside the
+  /// options.
   const char* order() const { return axis == 1 ? "_t" : ""; }
 };
 
@@ -38,12 +41,13 @@ bool HasRecurrent(BodyScope& scope);
 /// The integer of a weight, from -2^(bits - 1) to 2^(bits - 1) - 1.
 int Code(const Product& p, int64_t column, int64_t k, float scale, int bits);
 
-/// Makes the result of `made` the node's.
+/// Replaces the node's result by that of `made`.
 void Replace(Graph& graph, Node* node, Value* made);
 /// The product plus the node's bias, if it has one.
 Value* AddBias(Graph& graph, const Node& node, Value* product);
 
-/// The two constants that `make` gives for a product's weights, in the graph of these.
+/// The two constants that `make` derives from a product's weights, added to the graph that holds
+/// the weights.
 template <typename Make>
 std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const char* codes,
                                      const char* scales, const Make& make) {

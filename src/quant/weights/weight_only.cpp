@@ -13,9 +13,10 @@
 namespace requant {
 namespace {
 
-/// The scale of least squared error for some weights of one column, codes [-2^(b-1), 2^(b-1) - 1].
+/// The scale of least squared error for some weights of one column, with codes [-2^(b-1), 2^(b-1) -
+/// 1].
 float BlockScale(const Product& p, int64_t column, int64_t begin, int64_t end, int bits) {
-  float extreme = 0;  // the one of the largest magnitude, which takes the lowest code
+  float extreme = 0;  // the weight of the largest magnitude, which gets the lowest code
   for (int64_t k = begin; k < end; ++k) {
     const float w = p.weights[column * p.n_step + k * p.k_step];
     if (std::fabs(w) > std::fabs(extreme)) extreme = w;
@@ -41,7 +42,7 @@ float BlockScale(const Product& p, int64_t column, int64_t begin, int64_t end, i
   return static_cast<float>(best);
 }
 
-/// Codes and scales of a product's blocks, as a blocked DequantizeLinear reads them.
+/// Codes and scales of a product's blocks, in the layout of a blocked DequantizeLinear.
 std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const Shape shape = p.tensor->shape();
@@ -85,7 +86,7 @@ void Blocked(BodyScope& scope, const Product& p, const WeightOnlyOptions& option
   graph.SetInput(p.node, p.slot, made);
 }
 
-/// The same as MatMulNBits reads them.
+/// Codes and scales of a product's blocks, in the layout of MatMulNBits.
 std::pair<Tensor, Tensor> NBitsCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const int64_t blob = options.block * options.bits / 8;

@@ -19,11 +19,11 @@ constexpr double kLargestBias = 1073741824.0;  // 2^30
 constexpr double kPreciseBias = 16777216.0;    // 2^24
 constexpr double kLeastOfBias = 1e-18;         // scales are multiplied, and must stay far from 0
 
-/// What the integer arithmetic needs of a row (weights.h).
+/// The least scale of a row that the integer arithmetic permits (see weights.h).
 double LeastScale(bool dead, double largest_bias, double input_scale, double output_scale) {
   double least = (dead ? kLeastDeadMultiplier : kLeastMultiplier) * output_scale / input_scale;
-  // Accumulators that become floats are not shifted. Any scale fits a row of zeros, but its result
-  // is the bias, which deserves the precision of a float.
+  // Accumulators that become floats are not shifted. A row of zeros permits any scale, but its
+  // result is the bias, which deserves the precision of a float.
   if (!(output_scale > 0)) {
     const double of_bias = largest_bias / (kPreciseBias * input_scale);
     least = !dead ? 0 : largest_bias > 0 ? std::max(of_bias, kLeastOfBias) : 1;

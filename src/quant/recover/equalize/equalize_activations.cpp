@@ -1,14 +1,16 @@
-// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, x with channels of different ranges
-// After:  channel c of the maker times f_c, weights of the readers that meet channel c over f_c
-// Conditions: scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
-//   some room, so that the clip cuts what calibration has never seen and nothing else.
-// Formula: f_c = w_c^(1 - a) / m_c^a, m_c the largest magnitude of channel c and w_c of the weights
-//   that meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a clip
-//   f_c = (max m / m_c)^a. The exponent a is found for every group by trying (as AWQ does, Lin et
-//   al. 2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on
-//   their grids, and what gives the least error is kept; "as it is" is one of the choices.
-//   No m_c is less than a quarter of the median channel's: that takes 15/16 of the noise already,
-//   and a channel which hardly spoke in calibration may speak later.
+// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, where the channels of x have different
+//   ranges
+// After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
+//   c are divided by f_c
+// Conditions: see scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with
+//   some margin, so that the clip cuts only values that calibration has never seen.
+// Formula: f_c = w_c^(1 - a) / m_c^a, where m_c is the largest magnitude of channel c and w_c that
+//   of the weights which meet it (SmoothQuant, Xiao et al. 2023, arXiv 2211.10438, eq. 4); behind a
+//   clip f_c = (max m / m_c)^a. Every group tries several exponents a (as AWQ does, Lin et al.
+//   2023, arXiv 2306.00978, section 3.2): the readers are computed with x and the weights on their
+//   grids, and the choice with the least error is kept; no change at all is one of the choices. m_c
+//   counts as at least a quarter of the median channel's: that removes 15/16 of the noise already,
+//   and a channel that is quiet in calibration may be loud later.
 #include <algorithm>
 #include <cmath>
 
@@ -27,10 +29,11 @@ namespace requant {
 namespace {
 
 constexpr int64_t kTrialSamples = 8;
-/// A choice has to be clearly better than none: it was made on few samples.
+/// A choice must be clearly better than none, as it is made on few samples.
 constexpr double kMargin = 0.95;
 
-/// Layers and their grids decide; per channel an activation needs no equalization.
+/// Whether equalization can help the group: its layers and their grids decide. Activations with one
+/// scale per channel need none.
 bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   return std::all_of(group.readers.begin(), group.readers.end(), [&](const Node* node) {
     const OperatorQuantization* op = record.Find(node->name);
@@ -40,7 +43,7 @@ bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
   });
 }
 
-/// Values that exist by themselves: not those between a layer and its activation.
+/// Whether the value exists by itself, which those between a layer and its activation do not.
 bool IsWatched(const Value& value) {
   return std::none_of(value.consumers.begin(), value.consumers.end(),
                       [](const Node* node) { return node->Is("Relu") || node->Is("Clip"); });
@@ -221,7 +224,7 @@ SampleRewriter::Result ActivationEqualizer::Apply() {
   int64_t layers = 0;
   double before = 0;
   double after = 0;
-  // Before any weights change: groups may share a layer.
+  // All factors are found before any weights change, as groups may share a layer.
   for (ScalingTrial& group : groups_) group.FindFactors();
   for (ScalingTrial& group : groups_) {
     const size_t readers = group.scaling.readers.size();

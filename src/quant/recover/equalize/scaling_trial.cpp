@@ -10,8 +10,8 @@
 namespace requant {
 namespace {
 
-constexpr double kRoom = 1.1;         // between the largest value seen and a clip
-constexpr double kLeastShare = 0.25;  // of the median channel's magnitude
+constexpr double kRoom = 1.1;         // margin between the largest value seen and a clip
+constexpr double kLeastShare = 0.25;  // share of the median channel's magnitude
 constexpr double kMostGain = 1024;
 
 }  // namespace
@@ -54,7 +54,7 @@ void ScalingTrial::FindFactors() {
   }
 }
 
-/// Weights on the grid that they will have: the least that holds them, by row or for all.
+/// Rounds the weights to the grid they will have: the finest that holds them, by row or for all.
 void ScalingTrial::PrepareReader(const QuantizationRecord& record, const Node& node) {
   if (readers.contains(&node)) return;
   const OperatorQuantization& op = record.operators.at(node.name);

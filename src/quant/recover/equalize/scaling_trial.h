@@ -17,7 +17,7 @@ namespace requant {
 inline constexpr double kExponents[] = {0, 0.25, 0.5, 0.75, 1};
 inline constexpr size_t kChoices = std::size(kExponents);
 
-/// Of a layer that reads, on one sample: the power of its outputs, and the noise of every choice.
+/// The power of a reading layer's outputs on one sample, and the noise of every choice in them.
 struct ChoiceErrors {
   int64_t sample = 0;
   uint64_t reader = 0;
@@ -30,9 +30,10 @@ struct ScalingTrial {
   std::vector<const Value*> watched;
   std::vector<float> low, high;  // by channel
   std::vector<ChoiceErrors> errors;
-  std::vector<std::vector<float>> factors;  // by choice; made when ranges are complete
+  std::vector<std::vector<float>> factors;  // by choice; computed when ranges are complete
   struct Reader {
-    std::vector<std::vector<float>> weights;  // by choice, on their grid and divided
+    // by choice, rounded to their grid and divided by the factors
+    std::vector<std::vector<float>> weights;
   };
   std::map<const Node*, Reader> readers;
 

@@ -87,7 +87,7 @@ void BlockJob::LimitSamples() {
   targets_.resize(count_);
 }
 
-/// The float network's results for the block.
+/// Computes the results of the float network for the block.
 void BlockJob::Prepare(const Block& block) {
   for (int i = 0; i < 8 && prepared_ < count_; ++i, ++prepared_) {
     Values values = real_[prepared_];
@@ -115,7 +115,7 @@ double BlockJob::Loss(const Block& block, size_t begin, size_t end) {
   return total / static_cast<double>(std::max<size_t>(1, end - begin));
 }
 
-/// The values after the block, in both forms.
+/// Computes the values after the block, in float and quantized.
 void BlockJob::Advance(const Block& block) {
   for (size_t sample = 0; sample < count_; ++sample) {
     simulator_.Run(grid_[sample], SimMode::kQuantized, block.begin, block.end);

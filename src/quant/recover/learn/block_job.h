@@ -12,9 +12,9 @@
 
 namespace requant {
 
-/// Blocks go in order; a block's inputs are those of the quantized blocks before it, its targets
-/// those of the float network. Both forms of all live values of all samples are held, which limits
-/// the number of samples.
+/// Works on the blocks in order. The inputs of a block come from the quantized blocks before it,
+/// its targets from the float network. All live values of all samples are held, in float and
+/// quantized, which limits the number of samples.
 class BlockJob : public RecoveryJob {
  public:
   using FindBlocks = std::vector<Block> (*)(Simulator& simulator);
@@ -35,7 +35,8 @@ class BlockJob : public RecoveryJob {
   /// The block is settled.
   virtual void Leave(const Block& block);
 
-  /// Mean squared error of the block's outputs, relative to their power, over some samples.
+  /// Mean squared error of the block's outputs relative to their power, over the samples [begin,
+  /// end).
   double Loss(const Block& block, size_t begin, size_t end);
   double HeldOutLoss(const Block& block) {
     return Loss(block, held_out_ ? count_ - held_out_ : 0, count_);

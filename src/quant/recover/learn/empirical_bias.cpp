@@ -26,7 +26,7 @@ class EmpiricalBias : public BlockJob {
       }
       tape.Forward(values, at, at + 1);
       const Tensor& wanted = real.at(node->outputs[0]);
-      // What its range cuts off is no error of the mean.
+      // Clipping by the range is no error of the mean.
       const Tensor& got = tape.LastRaw();
       std::vector<double>& sums = errors_[node];
       const int64_t rows = simulator_.Layer(node)->math->view().rows;

@@ -38,7 +38,7 @@ class RoundingLearner : public BlockLearner {
   }
 
   void Update(double at) override {
-    // The loss starts at 1; a weight's share of it is about 1 / weights.
+    // The loss starts at 1; the share of one weight is about 1 / weights.
     size_t weights = 1;
     for (const Layer& layer : layers_) weights += layer.rounding.count();
     const double warm = 0.2;
@@ -115,7 +115,7 @@ class BiasLearner : public BlockLearner {
     for (Layer& layer : layers_) {
       if (layer.bias.empty()) continue;
       if (layer.rate == 0) {
-        // A tenth of a per cent of what a typical bias or output is.
+        // A thousandth of a typical bias or output.
         double sum = 1e-12;
         for (const float b : layer.bias) sum += static_cast<double>(b * b);
         layer.rate =

@@ -1,4 +1,5 @@
-// Rounding, steps and biases learned on the reconstruction of layers or blocks, without labels:
+// Learns the rounding of weights, the steps of activations and biases from the reconstruction of
+// layers or blocks, without labels:
 //   adaround              Nagel et al. 2020, arXiv 2004.10568: every weight rounds down or up
 //                         (soft_rounding.h)
 //   block_reconstruction  BRECQ, Li et al. 2021, arXiv 2102.05426, with the dropped quantization of
@@ -32,10 +33,10 @@ struct Strategy {
   std::span<const MakeLearner> learners;
   Inputs inputs;
   int64_t iterations;
-  int64_t pixels;  // of outputs that a step should see: fewer samples of larger images
+  int64_t pixels;  // output pixels per step; larger images take fewer samples
 };
 
-constexpr int kMostSamples = 8;  // of a step
+constexpr int kMostSamples = 8;  // most samples per step
 
 constexpr MakeLearner kOfRounding[] = {&LearnRounding, &LearnBiases};
 constexpr MakeLearner kOfSteps[] = {&LearnBiases, &LearnSteps};
@@ -112,7 +113,7 @@ class Reconstruction : public BlockJob {
     for (const auto& learner : learners_) learner->Update(at);
   }
 
-  /// Half of every input element of the block comes from the float network.
+  /// Takes half of the elements of every block input from the float network, at random.
   Values Mixed(size_t sample) {
     Values values = grid_[sample];
     for (auto& [value, tensor] : values) {
