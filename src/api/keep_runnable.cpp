@@ -10,7 +10,6 @@
 #include "quant/lower/lower.h"
 #include "quant/recover/choose_float/switch_off.h"
 #include "session/session.h"
-#include "quant/recover/choose_float/switch_off.h"
 
 namespace requant {
 namespace {

@@ -1,7 +1,6 @@
 // These functions have a file of their own, so that no compiler sees what they call (see
 // api/late_functions.cpp).
 #include "quant/graph/prepare.h"
-#include "quant/graph/prepare.h"
 
 namespace requant {
 

@@ -9,7 +9,6 @@
 // mean of x) before it. A root of a sum of squares counts as a normalization even without a
 // division (pooling of standard deviations).
 #include "quant/graph/statistics.h"
-#include "quant/graph/statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
 // Lowers Add, Sub, Mul and Concat of 8-bit values.
 #include "quant/grid/affine.h"
-#include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

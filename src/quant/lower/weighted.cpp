@@ -2,8 +2,6 @@
 // com.microsoft::QGemm and MatMul to QLinearMatMul.
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
-#include "quant/assign/assign.h"
-#include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {

@@ -10,7 +10,6 @@
 //   scores) - kPrice * (share of the products that become float), over some samples
 //   (float_trials.h, sim/answers.h).
 #include "quant/recover/choose_float/float_trials.h"
-#include "quant/recover/choose_float/float_trials.h"
 
 namespace requant {
 namespace {
