@@ -23,8 +23,9 @@ void Calibration::Fields(int pass, StateBytes& state) {
   for (const auto& [index, watch] : seen_.slots) {
     const TensorQuantizationConfig& config = Config(index);
     Hash(hash, config.value);
-    Hash(hash, StrCat(config.observer, config.policy, config.bits, config.percentile,
-                      config.momentum, config.stop_after));
+    Hash(hash, StrCat(config.policy, config.bits));
+#define REQUANT_OBSERVER_OPTION(type, field, name, standard) Hash(hash, StrCat(config.field));
+#include "quant/options.inc"
   }
   for (const auto& [name, layer] : seen_.moments) Hash(hash, name);
   uint32_t magic = kStateMagic;
