@@ -5,9 +5,6 @@
 #include "ops/pooling/pool_windows.h"
 #include "quant/assign/assign.h"
 #include "quant/grid/weight_matrix.h"
-#include "ops/pool_windows.h"
-#include "quant/assign/assign.h"
-#include "quant/grid/weight_matrix.h"
 
 namespace requant {
 namespace {

@@ -7,8 +7,6 @@
 
 #include "ops/quantized/qonnx.h"
 #include "quant/grid/affine.h"
-#include "ops/qonnx.h"
-#include "quant/grid/affine.h"
 #include "quant/quantizer.h"
 
 namespace requant {

@@ -15,8 +15,6 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
-#include "quant/grid/affine.h"
-#include "ops/qonnx.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/file/speller.h"
 #include "quant/grid/affine.h"

@@ -4,7 +4,6 @@
 
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
-#include "ops/qonnx.h"
 #include "quant/file/grid_writer.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/quantizer.h"
