@@ -18,7 +18,8 @@ using namespace bindings;
 
 class CalibratorHandle {
  public:
-  explicit CalibratorHandle(const Graph& graph) : calibrator_(graph, bindings::Threads()) {}
+  explicit CalibratorHandle(const Graph& graph)
+      : calibrator_(Calibrator::Unbegun(graph, bindings::Threads())) {}
 
   val Begin(const val& options) {
     return Guard([&] {

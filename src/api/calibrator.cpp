@@ -29,13 +29,17 @@ void CheckNotEmpty(const TensorMap& feeds) {
 
 }  // namespace
 
-Calibrator::Calibrator(const Graph& float_graph, ParallelRunner* runner)
-    : optimized_(PrepareFloatGraph(OptimizedFloatOf(float_graph))), runner_(runner) {}
+Calibrator::Calibrator(Graph optimized, ParallelRunner* runner)
+    : optimized_(std::move(optimized)), runner_(runner) {}
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
                        ParallelRunner* runner)
-    : Calibrator(float_graph, runner) {
+    : Calibrator(PrepareFloatGraph(OptimizedFloatOf(float_graph)), runner) {
   Begin(options);
+}
+
+Calibrator Calibrator::Unbegun(const Graph& float_graph, ParallelRunner* runner) {
+  return {PrepareFloatGraph(OptimizedFloatOf(float_graph)), runner};
 }
 
 void Calibrator::Begin(const QuantizeOptions& options) {

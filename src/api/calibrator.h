@@ -15,12 +15,12 @@ namespace requant {
 /// Shows calibration samples to a Quantizer. It owns the float sessions that tap the values.
 class Calibrator {
  public:
-  /// Optimizes a copy of the graph. Begin() comes before everything but graph(). Throws
-  /// kInvalidArgument for a model that is already quantized. `runner` is as in SessionOptions.
-  explicit Calibrator(const Graph& float_graph, ParallelRunner* runner = nullptr);
-  /// Optimizes and begins.
+  /// Optimizes a copy of the graph and begins. Throws kInvalidArgument for a model that is already
+  /// quantized, and what Quantizer throws. `runner` is as in SessionOptions.
   Calibrator(const Graph& float_graph, const QuantizeOptions& options,
              ParallelRunner* runner = nullptr);
+  /// Optimizes a copy of the graph. Begin() comes before everything but graph().
+  static Calibrator Unbegun(const Graph& float_graph, ParallelRunner* runner);
 
   /// Makes the quantizer; once. Throws what Quantizer throws.
   void Begin(const QuantizeOptions& options);
@@ -39,6 +39,7 @@ class Calibrator {
   QuantizedModel Finish();
 
  private:
+  Calibrator(Graph optimized, ParallelRunner* runner);
   void Show(int pass, const TensorMap& feeds);
 
   Graph optimized_;  // until Begin()

@@ -60,7 +60,7 @@ void EmitFloatArithmetic(EmitContext& context) {
   context.RequireFloat(1);
   context.file.Use("arithmetic");
   const Node& node = context.node;
-  const int kind = node.Is("Add") ? 0 : node.Is("Sub") ? 1 : node.Is("Mul") ? 2 : 3;
+  const int kind = node.Is(Op::kAdd) ? 0 : node.Is(Op::kSub) ? 1 : node.Is(Op::kMul) ? 2 : 3;
   const Fields pairs =
       PairsFields(context, context.InputShape(0), context.InputShape(1), context.OutputShape());
   context.file.Call("rq_arithmetic", Fields() << context.In(0) << context.In(1) << context.Out()

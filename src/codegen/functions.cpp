@@ -113,7 +113,7 @@ void EmitClamp(EmitContext& context) {
     return constant && constant->count() > 0 ? constant->ToFloats()[0]
                                              : node.attributes.Float(attribute, fallback);
   };
-  const bool relu = node.Is("Relu");
+  const bool relu = node.Is(Op::kRelu);
   const float lo = relu ? 0 : bound("min", 1, -kInfinity);
   const float hi = relu ? kInfinity : bound("max", 2, kInfinity);
   context.file.Use("clamp");

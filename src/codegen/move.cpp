@@ -88,7 +88,7 @@ std::vector<std::vector<int32_t>> Numbers(EmitContext& context) {
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     inputs.push_back(context.has(slot) ? &context.Constant(slot) : nullptr);
   }
-  if (node.Is("Pad")) {
+  if (node.Is(Op::kPad)) {
     inputs.resize(std::max<size_t>(inputs.size(), 3));
     inputs[2] = &nothing;
   }
@@ -133,7 +133,7 @@ int64_t ConcatAxis(const EmitContext& context) {
 
 void EmitMove(EmitContext& context) {
   const Node& node = context.node;
-  if (node.Is("Resize") && node.attributes.String("mode", "nearest") != "nearest") {
+  if (node.Is(Op::kResize) && node.attributes.String("mode", "nearest") != "nearest") {
     context.Unsupported("Resize that interpolates");
   }
   const auto numbers = Numbers(context);

@@ -85,6 +85,14 @@ Value* Graph::AddValue(std::string value_name, ValueType type) {
   return values_.back().get();
 }
 
+void Node::Retype(std::string new_type, std::string new_domain) {
+  op_type = std::move(new_type);
+  domain = std::move(new_domain);
+  op = OpId(op_type, domain);
+}
+
+void Node::Retype(Op wanted) { Retype(OpName(wanted), OpDomain(wanted)); }
+
 Value* Graph::AddConstant(std::string value_name, Tensor tensor) {
   Value* value = AddValue(std::move(value_name));
   value->type = {tensor.dtype(), ToSymbolic(tensor.shape())};

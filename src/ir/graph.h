@@ -58,12 +58,8 @@ struct Node {
     return op_type == wanted && domain == in_domain;
   }
   /// Makes the node another operator.
-  void Retype(std::string new_type, std::string new_domain) {
-    op_type = std::move(new_type);
-    domain = std::move(new_domain);
-    op = OpId(op_type, domain);
-  }
-  void Retype(Op wanted) { Retype(OpName(wanted), OpDomain(wanted)); }
+  void Retype(std::string new_type, std::string new_domain);
+  void Retype(Op wanted);
   /// The input in that slot; nullptr when the slot is beyond the list or left out.
   Value* input(size_t slot) const { return slot < inputs.size() ? inputs[slot] : nullptr; }
   Value* output(size_t slot = 0) const { return slot < outputs.size() ? outputs[slot] : nullptr; }

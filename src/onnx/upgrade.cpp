@@ -117,9 +117,9 @@ void UpgradeOpset(Graph& graph) {
     if (ancient && !is_one_of(kUnchanged)) TooOld(*node, "may mean something else than today");
     if (is_one_of(kChanged)) TooOld(*node, "means something else than in opset 7");
     if (is_one_of(kBinary)) UpgradeBroadcast(graph, node);
-    if (node->Is("PRelu")) UpgradePRelu(graph, node);
-    if (node->Is("Gemm")) node->attributes.Remove("broadcast");
-    if (node->Is("BatchNormalization") || node->Is("Dropout")) {
+    if (node->Is(Op::kPRelu)) UpgradePRelu(graph, node);
+    if (node->Is(Op::kGemm)) node->attributes.Remove("broadcast");
+    if (node->Is(Op::kBatchNormalization) || node->Is(Op::kDropout)) {
       if (node->attributes.Int("is_test", 0) == 0 && node->outputs.size() > 1) {
         TooOld(*node, "is in training mode");
       }

@@ -21,29 +21,29 @@ bool HasAtrousTrick(const Graph& graph) {
     return value ? value->producer : nullptr;
   };
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&before](const auto& node) {
-    if (!node->Is("Conv")) return false;
+    if (!node->Is(Op::kConv)) return false;
     const Node* last = before(node.get());
     const Node* first = before(last);
-    return first && ((last->Is("Transpose") && first->Is("SpaceToDepth")) ||
-                     (last->Is("Reshape") && first->Is("Transpose")));
+    return first && ((last->Is(Op::kTranspose) && first->Is(Op::kSpaceToDepth)) ||
+                     (last->Is(Op::kReshape) && first->Is(Op::kTranspose)));
   });
 }
 
 bool HasNormalizationParts(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    return node->Is("Sqrt") || node->Is("Pow") || node->Is("ReduceL2");
+    return node->Is(Op::kSqrt) || node->Is(Op::kPow) || node->Is(Op::kReduceL2);
   });
 }
 
 bool HasBlockedWeights(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    return node->Is("DequantizeLinear") && node->attributes.Int("block_size", 0) > 0;
+    return node->Is(Op::kDequantizeLinear) && node->attributes.Int("block_size", 0) > 0;
   });
 }
 
 bool HasEinsum(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                     [](const auto& node) { return node->Is("Einsum"); });
+                     [](const auto& node) { return node->Is(Op::kEinsum); });
 }
 
 }  // namespace requant

@@ -14,7 +14,7 @@ bool IsUsed(const Graph& graph, const Value* value) {
 
 /// Outputs after the first that may be left out. (For Split, the number of outputs has a meaning.)
 bool HasOptionalOutputs(const Node& node) {
-  return node.Is("Dropout") || node.Is("MaxPool") || node.Is("BatchNormalization") ||
+  return node.Is(Op::kDropout) || node.Is(Op::kMaxPool) || node.Is(Op::kBatchNormalization) ||
          node.op_type.ends_with("LayerNormalization") || node.op_type == "Attention" ||
          node.op_type == "MultiHeadAttention";
 }

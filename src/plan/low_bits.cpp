@@ -25,7 +25,7 @@ bool HasFewLevels(const Tensor& tensor) {
 bool IsNarrowClip(const Node& node) {
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);
-  return node.Is("Clip") && low && high && IsInteger(low->dtype()) &&
+  return node.Is(Op::kClip) && low && high && IsInteger(low->dtype()) &&
          high->AsDouble(0) - low->AsDouble(0) <= kFewBitsRange;
 }
 
@@ -56,8 +56,9 @@ bool MayUseLowBits(const Graph& graph) {
       if (body && MayUseLowBits(**body)) return true;
     }
     const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // QONNX
-    const bool unpacks = node->Is("BitShift") && node->constant(0);  // quant/weights/pack_weights.h
-    if (quantizes || unpacks || IsNarrowClip(*node) || node->Is("MatMulNBits", kMicrosoftDomain)) {
+    const bool unpacks =
+        node->Is(Op::kBitShift) && node->constant(0);  // quant/weights/pack_weights.h
+    if (quantizes || unpacks || IsNarrowClip(*node) || node->Is(Op::kMatMulNBits)) {
       return true;
     }
   }

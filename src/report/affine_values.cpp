@@ -75,7 +75,7 @@ std::optional<ValueAffine> AffineOf(const Node& node,
     if (slots->scale == kNone) return std::nullopt;
     return ReadAffine(node, slots->scale, slots->zero_point);
   }
-  if (node.Is("Lut", kRequantDomain)) return AffineOfReaders(*node.outputs[0]);
+  if (node.Is(Op::kLut)) return AffineOfReaders(*node.outputs[0]);
   if (!IsPassive(node)) return std::nullopt;
   const auto found = known.find(node.inputs[0]->name);
   if (found == known.end()) return std::nullopt;

@@ -84,7 +84,7 @@ Comparer::~Comparer() = default;
 
 void Comparer::FindLayers() {
   for (const auto& node : candidate_.graph().nodes()) {
-    if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) continue;
+    if (node->Is(Op::kQuantizeLinear) || node->Is(Op::kDequantizeLinear)) continue;
     for (const Value* output : node->outputs) {
       if (output == nullptr) continue;
       const std::string name = FloatNameOf(output->name);
@@ -95,10 +95,9 @@ void Comparer::FindLayers() {
           reference->type.dtype != DType::kFloat32) {
         continue;
       }
-      const bool tables =
-          !output->consumers.empty() &&
-          std::all_of(output->consumers.begin(), output->consumers.end(),
-                      [](const Node* reader) { return reader->Is("Lut", kRequantDomain); });
+      const bool tables = !output->consumers.empty() &&
+                          std::all_of(output->consumers.begin(), output->consumers.end(),
+                                      [](const Node* reader) { return reader->Is(Op::kLut); });
       layers_.push_back(
           {node->name, node->op_type, name, node.get(), output->name, tables, {}, {}});
       break;

@@ -19,7 +19,7 @@ int64_t AxisOf(const Node& concat) {
 void Collect(const Node& concat, int64_t axis, std::vector<OutputPart>& parts) {
   for (const Value* input : concat.inputs) {
     const Node* inner = input->producer;
-    if (inner && inner->Is("Concat") && AxisOf(*inner) == axis) {
+    if (inner && inner->Is(Op::kConcat) && AxisOf(*inner) == axis) {
       Collect(*inner, axis, parts);
       continue;
     }
@@ -36,8 +36,8 @@ int64_t AxisBehind(const Node& node, int64_t axis) {
   const int64_t rank = RankOf(*node.inputs[0]);
   const int64_t new_rank = RankOf(*node.outputs[0]);
   if (rank < 0 || new_rank < 0) return -1;
-  if (node.Is("Identity")) return axis;
-  if (node.Is("Transpose")) {
+  if (node.Is(Op::kIdentity)) return axis;
+  if (node.Is(Op::kTranspose)) {
     const std::vector<int64_t> order = node.attributes.Ints("perm");
     if (order.empty()) return rank - 1 - axis;
     return std::find(order.begin(), order.end(), axis) - order.begin();
@@ -58,8 +58,8 @@ int64_t AxisBehind(const Node& node, int64_t axis) {
 }
 
 bool Moves(const Node& node) {
-  return node.Is("Identity") || node.Is("Transpose") || node.Is("Reshape") || node.Is("Flatten") ||
-         node.Is("Squeeze") || node.Is("Unsqueeze");
+  return node.Is(Op::kIdentity) || node.Is(Op::kTranspose) || node.Is(Op::kReshape) ||
+         node.Is(Op::kFlatten) || node.Is(Op::kSqueeze) || node.Is(Op::kUnsqueeze);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ OutputParts FindOutputParts(const Value& output) {
     value = value->producer->inputs[0];
   }
   const Node* concat = value->producer;
-  if (concat == nullptr || !concat->Is("Concat") || concat->inputs.size() < 2) return {};
+  if (concat == nullptr || !concat->Is(Op::kConcat) || concat->inputs.size() < 2) return {};
   OutputParts found;
   const int64_t joined = AxisOf(*concat);
   found.axis = joined;

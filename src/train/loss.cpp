@@ -29,7 +29,7 @@ std::vector<const Value*> LossEnds(const Graph& graph) {
   for (const Value* output : graph.outputs()) {
     if (output->type.dtype != DType::kFloat32 || output->producer == nullptr) continue;
     const Node& node = *output->producer;
-    const bool softmax = (node.Is("Softmax") || node.Is("LogSoftmax")) && !node.constant(0);
+    const bool softmax = (node.Is(Op::kSoftmax) || node.Is(Op::kLogSoftmax)) && !node.constant(0);
     ends.push_back(softmax ? node.inputs[0] : output);
   }
   return ends;

@@ -61,7 +61,7 @@ void ExpectPartsGiveTheSame(const Graph& graph, const TensorMap& feeds) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(data, data + size);
   try {
-    const Graph graph(ReadOnnx({bytes, *bytes}));
+    Graph graph(ReadOnnx({bytes, *bytes}));
     if (!fuzz::IsSmall(graph)) return 0;
     Prepare(graph);
     if (!fuzz::IsSmall(graph)) return 0;

@@ -7,9 +7,9 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 919e3, brotli: 282e3 };
+const MAIN_LIMIT = { raw: 921e3, brotli: 282e3 };
 const OPERATORS_LIMIT = { raw: 470e3, brotli: 157.2e3 };
-const TOOLS_LIMIT = { raw: 554e3, brotli: 177e3 };
+const TOOLS_LIMIT = { raw: 551e3, brotli: 177e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
 const dist = path.join(ROOT, 'dist');

@@ -20,14 +20,13 @@ struct Slots {
   size_t past, integers[3];
 };
 Slots SlotsOf(const Node& node) {
-  if (node.Is("Attention")) return {4, {6, 6, 6}};
-  return node.Is("MultiHeadAttention", kMicrosoftDomain) ? Slots{6, {4, 8, 9}}
-                                                         : Slots{3, {5, 6, 9}};
+  if (node.Is(Op::kAttention)) return {4, {6, 6, 6}};
+  return node.Is(Op::kMultiHeadAttention) ? Slots{6, {4, 8, 9}} : Slots{3, {5, 6, 9}};
 }
 
 /// The number of keys with those of the past; -1: not known yet.
 int64_t TotalOf(const Node& node, const Tensor* given) {
-  if (!node.Is("GroupQueryAttention", kMicrosoftDomain)) return 0;
+  if (!node.Is(Op::kGroupQueryAttention)) return 0;
   return given && given->count() == 1 ? given->AsInt64(0) : -1;
 }
 
@@ -38,13 +37,13 @@ void InferOpen(InferContext& context) {
   const SymbolicShape* q = context.shape(0);
   const SymbolicShape* k = context.shape(1);
   const SymbolicShape* v = context.shape(2);
-  const bool grouped = node.Is("GroupQueryAttention", kMicrosoftDomain);
-  const int64_t heads = node.attributes.Int(node.Is("Attention") ? "q_num_heads" : "num_heads", 0);
-  const int64_t kv_heads = node.Is("MultiHeadAttention", kMicrosoftDomain)
-                               ? heads
-                               : node.attributes.Int("kv_num_heads", 0);
+  const bool grouped = node.Is(Op::kGroupQueryAttention);
+  const int64_t heads =
+      node.attributes.Int(node.Is(Op::kAttention) ? "q_num_heads" : "num_heads", 0);
+  const int64_t kv_heads =
+      node.Is(Op::kMultiHeadAttention) ? heads : node.attributes.Int("kv_num_heads", 0);
   std::optional<SymbolicShape> y;
-  if (q && q->size() == 4 && node.Is("Attention")) {
+  if (q && q->size() == 4 && node.Is(Op::kAttention)) {
     y = SymbolicShape{(*q)[0], (*q)[1], (*q)[2], v && v->size() == 4 ? (*v)[3] : Dim()};
   } else if (q && q->size() >= 3) {
     Dim columns;
@@ -94,13 +93,13 @@ void InferAttention(InferContext& context) {
     if (std::find(std::begin(slots.integers), std::end(slots.integers), slot) !=
         std::end(slots.integers)) {
       RequireDType(context, slot, {DType::kInt32, DType::kInt64});
-    } else if (slot == 3 && context.node.Is("Attention")) {
+    } else if (slot == 3 && context.node.Is(Op::kAttention)) {
       RequireDType(context, slot, {DType::kFloat32, DType::kBool});
     } else {
       RequireDType(context, slot, {DType::kFloat32});
     }
   }
-  if (context.node.Is("GroupQueryAttention", kMicrosoftDomain)) {
+  if (context.node.Is(Op::kGroupQueryAttention)) {
     RequireInput(context, 5);
     RequireInput(context, 6);
   }

@@ -328,16 +328,15 @@ AttentionForm GroupQueryForm(const Shapes& in, int64_t total) {
 }  // namespace
 
 bool HasAttentionBias(const Node& node) {
-  return node.Is("MultiHeadAttention", kMicrosoftDomain) && node.input(3) != nullptr;
+  return node.Is(Op::kMultiHeadAttention) && node.input(3) != nullptr;
 }
 
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,
                               int64_t total) {
   const Shapes in{node, shapes};
-  AttentionForm form = node.Is("Attention") ? OnnxForm(in)
-                       : node.Is("MultiHeadAttention", kMicrosoftDomain)
-                           ? MultiHeadForm(in)
-                           : GroupQueryForm(in, total);
+  AttentionForm form = node.Is(Op::kAttention)            ? OnnxForm(in)
+                       : node.Is(Op::kMultiHeadAttention) ? MultiHeadForm(in)
+                                                          : GroupQueryForm(in, total);
   Complete(node, form);
   return form;
 }

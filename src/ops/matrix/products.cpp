@@ -9,8 +9,8 @@ namespace {
 
 /// The slot of the right-hand side, -1 for other operators.
 int RightOf(const Node& node) {
-  if (node.Is("QLinearMatMul")) return 3;
-  return node.Is("MatMul") || node.Is("Gemm") ? 1 : -1;
+  if (node.Is(Op::kQLinearMatMul)) return 3;
+  return node.Is(Op::kMatMul) || node.Is(Op::kGemm) ? 1 : -1;
 }
 
 }  // namespace

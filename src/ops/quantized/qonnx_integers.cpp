@@ -68,7 +68,7 @@ class IntegerRewriter {
   bool Run() {
     std::vector<Node*> products;
     for (const auto& node : graph_.nodes()) {
-      if (node->Is("Conv") || node->Is("MatMul") || node->Is("Gemm"))
+      if (node->Is(Op::kConv) || node->Is(Op::kMatMul) || node->Is(Op::kGemm))
         products.push_back(node.get());
     }
     bool changed = false;
@@ -103,7 +103,7 @@ class IntegerRewriter {
       return found->second;
     }
     ValueType type = value->type;
-    if (node->Is("Reshape") || node->Is("Flatten") || node->Is("Transpose")) {
+    if (node->Is(Op::kReshape) || node->Is(Op::kFlatten) || node->Is(Op::kTranspose)) {
       const auto source = ActivationOf(node->input(0));
       if (!source) return std::nullopt;
       type.dtype = source->codes->type.dtype;
@@ -141,7 +141,7 @@ class IntegerRewriter {
   std::optional<Weights> WeightsOf(const Value* value) {
     const Node* node = value->producer;
     if (node == nullptr) return std::nullopt;
-    if (node->Is("Transpose")) {
+    if (node->Is(Op::kTranspose)) {
       const auto source = WeightsOf(node->input(0));
       if (!source) return std::nullopt;
       const auto move = [&](const Tensor& tensor) {
@@ -167,7 +167,7 @@ class IntegerRewriter {
   }
 
   bool Rewrite(Node& node) {
-    const bool conv = node.Is("Conv"), gemm = node.Is("Gemm");
+    const bool conv = node.Is(Op::kConv), gemm = node.Is(Op::kGemm);
     const bool plain_gemm = node.attributes.Float("alpha", 1) == 1 &&
                             node.attributes.Float("beta", 1) == 1 &&
                             node.attributes.Int("transA", 0) == 0;

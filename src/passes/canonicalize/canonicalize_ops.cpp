@@ -15,7 +15,8 @@ namespace {
 
 /// Before: Constant. After: an initializer. Conditions: no graph output.
 bool ConstantToInitializer(Graph& graph, Node* node) {
-  if (!node->Is("Constant") || node->outputs.empty() || node->outputs[0] == nullptr) return false;
+  if (!node->Is(Op::kConstant) || node->outputs.empty() || node->outputs[0] == nullptr)
+    return false;
   Value* output = node->outputs[0];
   if (graph.IsOutput(output) || output->consumers.empty()) return false;
   const AttributeMap& attributes = node->attributes;
@@ -42,9 +43,9 @@ bool ConstantToInitializer(Graph& graph, Node* node) {
 /// Before: Min, Max of three and more After: the same of two, of two ...
 /// Before: Sum, Mean, Min, Max of one After: its input
 bool SplitVariadic(Graph& graph, Node* node) {
-  const bool sum = node->Is("Sum");
-  const bool mean = node->Is("Mean");
-  if (!sum && !mean && !node->Is("Min") && !node->Is("Max")) return false;
+  const bool sum = node->Is(Op::kSum);
+  const bool mean = node->Is(Op::kMean);
+  if (!sum && !mean && !node->Is(Op::kMin) && !node->Is(Op::kMax)) return false;
   if (node->inputs.size() == 1) return node->inputs[0] && Bypass(graph, node, node->inputs[0]);
   const bool complete = std::all_of(node->inputs.begin(), node->inputs.end(),
                                     [](const Value* input) { return input != nullptr; });
@@ -79,7 +80,7 @@ std::optional<std::vector<int64_t>> ReduceAxes(const Node& node, int64_t rank) {
 /// Before: ReduceMean(x [N, C, H, W], axes 2 and 3)
 /// After:  GlobalAveragePool(x), with Flatten when keepdims is 0
 bool MeanToGlobalPool(Graph& graph, Node* node) {
-  if (!node->Is("ReduceMean") || RankOf(node->input(0)) != 4 || !IsFloat32(node->input(0))) {
+  if (!node->Is(Op::kReduceMean) || RankOf(node->input(0)) != 4 || !IsFloat32(node->input(0))) {
     return false;
   }
   const auto axes = ReduceAxes(*node, 4);
@@ -101,7 +102,7 @@ bool MeanToGlobalPool(Graph& graph, Node* node) {
 /// Before: AveragePool whose window is the whole image.  After: GlobalAveragePool.
 /// Conditions: static spatial size, no padding, no dilation.
 bool WholeImagePool(Graph&, Node* node) {
-  if (!node->Is("AveragePool") || RankOf(node->input(0)) < 3) return false;
+  if (!node->Is(Op::kAveragePool) || RankOf(node->input(0)) < 3) return false;
   const SymbolicShape& x = *node->input(0)->type.shape;
   const std::vector<int64_t> kernel = node->attributes.Ints("kernel_shape");
   if (kernel.size() + 2 != x.size()) return false;
@@ -146,7 +147,7 @@ Tensor Scaled(const Tensor& tensor, float factor) {
 /// After:  transA = 0 (the constant transposed, or a Transpose in front), alpha and beta multiplied
 ///   into constant float32 operands.
 bool NormalizeGemm(Graph& graph, Node* node) {
-  if (!node->Is("Gemm")) return false;
+  if (!node->Is(Op::kGemm)) return false;
   bool changed = false;
   const auto constant = [node](size_t slot) -> const Tensor* {
     const Tensor* tensor = node->constant(slot);
@@ -187,7 +188,7 @@ bool NormalizeGemm(Graph& graph, Node* node) {
 /// Conditions: W constant, x of at least as many dimensions.
 bool BatchOfOneToMatrix(Graph& graph, Node* node) {
   const Tensor* weights = node->constant(1);
-  if (!node->Is("MatMul") || weights == nullptr || weights->rank() <= 2 ||
+  if (!node->Is(Op::kMatMul) || weights == nullptr || weights->rank() <= 2 ||
       RankOf(node->input(0)) < weights->rank()) {
     return false;
   }
@@ -204,13 +205,13 @@ bool BatchOfOneToMatrix(Graph& graph, Node* node) {
 /// Conditions: x 2-D; W and b constant float32, b one number per column or one for all; nobody else
 ///   reads the product.
 bool MatMulAddToGemm(Graph& graph, Node* node) {
-  if (!node->Is("Add")) return false;
+  if (!node->Is(Op::kAdd)) return false;
   for (const size_t slot : {size_t{0}, size_t{1}}) {
     Value* product = node->input(slot);
     const Tensor* bias = node->constant(1 - slot);
     if (product == nullptr || product->producer == nullptr || bias == nullptr) continue;
     Node* matmul = product->producer;
-    if (!matmul->Is("MatMul") || graph.SoleConsumer(product) != node) continue;
+    if (!matmul->Is(Op::kMatMul) || graph.SoleConsumer(product) != node) continue;
     if (RankOf(matmul->input(0)) != 2 || bias->dtype() != DType::kFloat32) continue;
     const int64_t channels = FoldableChannels(*matmul);
     if (channels == 0) continue;
@@ -226,12 +227,12 @@ bool MatMulAddToGemm(Graph& graph, Node* node) {
 /// After:  Clip with inputs; Relu; Relu; Clip
 /// Conditions: float32, scalar constant bounds. Chains are merged by SimplifyExpr.
 bool NormalizeClip(Graph& graph, Node* node) {
-  if (node->Is("Relu")) return false;
+  if (node->Is(Op::kRelu)) return false;
   const std::optional<ClipRange> range = MatchClip(graph, *node);
   if (!range) return false;
   const bool relu = range->low == 0 && std::isinf(range->high);
   const bool old_form = graph.opset() >= 11 && !node->attributes.entries().empty();
-  if (node->Is("Clip") && !relu && !old_form) return false;
+  if (node->Is(Op::kClip) && !relu && !old_form) return false;
   MakeClip(graph, node, *range);
   return true;
 }

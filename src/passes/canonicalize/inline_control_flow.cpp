@@ -59,7 +59,7 @@ void Replace(Graph& graph, Node* node, const std::vector<Value*>& results) {
 }
 
 bool InlineIf(Graph& graph, Node* node) {
-  if (!node->Is("If")) return false;
+  if (!node->Is(Op::kIf)) return false;
   const std::optional<double> condition = ScalarOf(node->input(0));
   if (!condition) return false;
   const Graph* yes = node->attributes.GraphValue("then_branch");
@@ -81,7 +81,7 @@ bool InlineIf(Graph& graph, Node* node) {
 }
 
 bool InlineFunction(Graph& graph, Node* node) {
-  if (node->Is("FastGelu", kMicrosoftDomain) && node->input(1)) {
+  if (node->Is(Op::kFastGelu) && node->input(1)) {
     Value* sum = graph.AddOp("Add", "", {node->inputs[0], node->inputs[1]}, node->name + "_biased",
                              node->inputs[0]->type);
     graph.SetInput(node, 0, sum);

@@ -35,16 +35,16 @@ std::optional<double> PadValue(const Node& node) {
 
 /// The order of a Transpose of 3 dimensions or more; empty for any other node.
 std::vector<int64_t> PermOf(const Node* node) {
-  if (node == nullptr || !node->Is("Transpose") || node->input(0) == nullptr) return {};
+  if (node == nullptr || !node->Is(Op::kTranspose) || node->input(0) == nullptr) return {};
   std::vector<int64_t> perm = node->attributes.Ints("perm");
   if (perm.size() < 3) perm.clear();
   return perm;
 }
 
 bool FitsValue(const Node& window, double value) {
-  if (window.Is("Conv") || window.Is("AveragePool")) return value == 0;
-  if (window.Is("MaxPool")) return value <= -double{std::numeric_limits<float>::max()};
-  if (window.Is("QLinearConv")) {
+  if (window.Is(Op::kConv) || window.Is(Op::kAveragePool)) return value == 0;
+  if (window.Is(Op::kMaxPool)) return value <= -double{std::numeric_limits<float>::max()};
+  if (window.Is(Op::kQLinearConv)) {
     const std::optional<double> zero_point = ScalarOf(window.input(2));
     return zero_point && *zero_point == value;
   }
@@ -84,7 +84,7 @@ bool FoldPad(Graph& graph, Node* node) {
   Node* between = padded->producer;
   const std::vector<int64_t> perm = PermOf(between);
   if (!perm.empty()) padded = between->input(0);
-  if (padded == nullptr || padded->producer == nullptr || !padded->producer->Is("Pad")) {
+  if (padded == nullptr || padded->producer == nullptr || !padded->producer->Is(Op::kPad)) {
     return false;
   }
   Node* pad = padded->producer;
@@ -121,8 +121,8 @@ bool FoldPad(Graph& graph, Node* node) {
     merged[i] += (*pads)[i + 2];
     merged[i + spatial] += (*pads)[i + 2 + rank];
   }
-  const bool average = node->Is("AveragePool");
-  if (average || node->Is("MaxPool")) {
+  const bool average = node->Is(Op::kAveragePool);
+  if (average || node->Is(Op::kMaxPool)) {
     const std::vector<int64_t> kernel = node->attributes.Ints("kernel_shape");
     if (kernel.size() != spatial || node->attributes.Int("ceil_mode", 0) != 0) return false;
     for (size_t i = 0; i < 2 * spatial; ++i) {
@@ -162,7 +162,7 @@ bool FoldCrop(Graph& graph, Node* slice) {
     if (graph.SoleConsumer(conv->input(0)) != conv) return false;
     conv = conv->input(0)->producer;
   }
-  if (conv == nullptr || !conv->Is("Conv")) return false;
+  if (conv == nullptr || !conv->Is(Op::kConv)) return false;
   Value* result = conv->output();
   const auto ones = [](const std::vector<int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [](int64_t item) { return item == 1; });

@@ -289,7 +289,7 @@ class Rewriter {
 
 bool RewriteEinsum(Graph& graph, PassContext&) {
   return RewriteNodes(
-      graph, [](Graph& g, Node* node) { return node->Is("Einsum") && Rewriter(g, node).Run(); });
+      graph, [](Graph& g, Node* node) { return node->Is(Op::kEinsum) && Rewriter(g, node).Run(); });
 }
 
 }  // namespace requant

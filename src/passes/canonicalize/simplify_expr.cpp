@@ -32,7 +32,7 @@ std::optional<std::vector<int64_t>> PermOf(const Node& node) {
 
 /// Before: Transpose(Transpose(x, p), q)   After: Transpose(x, p[q[i]]), or x for an identity
 bool MergeTransposes(Graph& graph, Node* node) {
-  if (!node->Is("Transpose")) return false;
+  if (!node->Is(Op::kTranspose)) return false;
   auto perm = PermOf(*node);
   if (!perm) return false;
   bool identity = true;
@@ -41,7 +41,7 @@ bool MergeTransposes(Graph& graph, Node* node) {
   }
   if (identity) return Bypass(graph, node, node->input(0));
   const Node* inner = node->input(0)->producer;
-  if (inner == nullptr || !inner->Is("Transpose")) return false;
+  if (inner == nullptr || !inner->Is(Op::kTranspose)) return false;
   const auto first = PermOf(*inner);
   if (!first || first->size() != perm->size()) return false;
   for (int64_t& axis : *perm) {
@@ -56,7 +56,8 @@ bool MergeTransposes(Graph& graph, Node* node) {
 // --- Reshape and its relatives
 
 bool IsReshape(const Node& node) {
-  return node.Is("Reshape") || node.Is("Flatten") || node.Is("Squeeze") || node.Is("Unsqueeze");
+  return node.Is(Op::kReshape) || node.Is(Op::kFlatten) || node.Is(Op::kSqueeze) ||
+         node.Is(Op::kUnsqueeze);
 }
 
 /// Before: Reshape(...(x)) that gives x's own shape   After: x
@@ -75,7 +76,7 @@ bool DropReshape(Graph& graph, Node* node) {
 /// Conditions: s and axes constant; where s copies a dimension (0), x has the same one there; at
 ///   most one dimension unknown.
 bool MergeReshapes(Graph& graph, Node* node) {
-  if (IsReshape(*node) && !node->Is("Reshape") && RankOf(node->output()) >= 0 &&
+  if (IsReshape(*node) && !node->Is(Op::kReshape) && RankOf(node->output()) >= 0 &&
       (node->input(1) == nullptr || node->constant(1) != nullptr) && node->input(0)->producer &&
       IsReshape(*node->input(0)->producer)) {
     std::vector<int64_t> target;
@@ -89,7 +90,7 @@ bool MergeReshapes(Graph& graph, Node* node) {
     node->attributes = {};
     graph.SetInput(node, 1, graph.AddConstant(node->name + "_shape", Tensor::Vector(target)));
   }
-  if (!node->Is("Reshape") || node->constant(1) == nullptr) return false;
+  if (!node->Is(Op::kReshape) || node->constant(1) == nullptr) return false;
   Value* middle = node->input(0);
   const Node* inner = middle->producer;
   if (inner == nullptr || !IsReshape(*inner) || inner->input(0) == nullptr) return false;
@@ -127,7 +128,7 @@ bool IsWholeSlice(const Node& node) {
 bool MergeSlices(Graph& graph, Node* node) {
   const Node* inner = node->input(0)->producer;
   const int64_t rank = RankOf(node->input(0));
-  if (!node->Is("Slice") || inner == nullptr || !inner->Is("Slice") ||
+  if (!node->Is(Op::kSlice) || inner == nullptr || !inner->Is(Op::kSlice) ||
       graph.SoleConsumer(node->input(0)) != node || rank < 0) {
     return false;
   }
@@ -180,13 +181,13 @@ bool Widens(DType from, DType to) {
 /// Before: Cast(x) to x's own type                   After: x
 /// Before: Cast(Cast(x, a), b), a holds all of x     After: Cast(x, b)
 bool MergeCasts(Graph& graph, Node* node) {
-  if (!node->Is("Cast")) return false;
+  if (!node->Is(Op::kCast)) return false;
   Value* x = node->input(0);
   if (static_cast<int64_t>(x->type.dtype) == node->attributes.Int("to", 0)) {
     return Bypass(graph, node, x);
   }
   const Node* inner = x->producer;
-  if (inner == nullptr || !inner->Is("Cast") || inner->input(0) == nullptr) return false;
+  if (inner == nullptr || !inner->Is(Op::kCast) || inner->input(0) == nullptr) return false;
   Value* source = inner->input(0);
   if (source->type.dtype == DType::kUndefined || !Widens(source->type.dtype, x->type.dtype)) {
     return false;
@@ -200,19 +201,19 @@ bool MergeCasts(Graph& graph, Node* node) {
 bool DropNeutral(Graph& graph, Node* node) {
   Value* x = node->input(0);
   bool neutral = false;
-  if (node->Is("Pad")) {
+  if (node->Is(Op::kPad)) {
     const auto pads = PadsOf(*node);
     neutral = pads && AllAre(*pads, 0);
-  } else if (node->Is("Slice")) {
+  } else if (node->Is(Op::kSlice)) {
     neutral = IsWholeSlice(*node);
-  } else if (node->Is("Expand")) {
+  } else if (node->Is(Op::kExpand)) {
     neutral = SameShape(x, node->outputs[0]);
-  } else if (node->Is("Tile")) {
+  } else if (node->Is(Op::kTile)) {
     const auto repeats = ListOf(*node, "repeats", 1);
     neutral = repeats && AllAre(*repeats, 1);
-  } else if (node->Is("Concat")) {
+  } else if (node->Is(Op::kConcat)) {
     neutral = node->inputs.size() == 1;
-  } else if (node->Is("AveragePool") || node->Is("MaxPool")) {
+  } else if (node->Is(Op::kAveragePool) || node->Is(Op::kMaxPool)) {
     const std::vector<int64_t> kernel = node->attributes.Ints("kernel_shape");
     neutral = !kernel.empty() && AllAre(kernel, 1) && AllAre(node->attributes.Ints("strides"), 1) &&
               AllAre(node->attributes.Ints("pads"), 0);
@@ -230,10 +231,10 @@ bool IsAll(const Tensor& tensor, double wanted) {
 /// Before: x * 1, x / 1, x + 0, x - 0, Pow(x, 1), either way round where it commutes.  After: x
 /// Conditions: broadcasting the constant does not change the shape of x.
 bool DropNeutralOperand(Graph& graph, Node* node) {
-  const bool product = node->Is("Mul");
-  const bool sum = node->Is("Add");
-  const bool right_one = node->Is("Div") || node->Is("Pow");
-  if (!product && !sum && !right_one && !node->Is("Sub")) return false;
+  const bool product = node->Is(Op::kMul);
+  const bool sum = node->Is(Op::kAdd);
+  const bool right_one = node->Is(Op::kDiv) || node->Is(Op::kPow);
+  if (!product && !sum && !right_one && !node->Is(Op::kSub)) return false;
   for (const size_t slot : {size_t{0}, size_t{1}}) {
     if (slot == 1 && !product && !sum) break;  // only a constant on the right is neutral
     Value* x = node->input(slot);
@@ -253,13 +254,13 @@ bool DropNeutralOperand(Graph& graph, Node* node) {
 /// Conditions: float32 and constant bounds. max(min(max(min(x, h1), l1), h2), l2) is one clamp to
 ///   [max(l1, l2), min(h1, h2)] when that is not empty.
 bool MergeClips(Graph& graph, Node* node) {
-  if (!node->Is("Relu") && !node->Is("Clip")) return false;
+  if (!node->Is(Op::kRelu) && !node->Is(Op::kClip)) return false;
   const std::optional<ClipRange> outer = MatchClip(graph, *node);
   if (!outer) return false;
   if (std::isinf(outer->low) && std::isinf(outer->high)) return Bypass(graph, node, outer->x);
   if (outer->x->producer == nullptr) return false;
   const Node& producer = *outer->x->producer;
-  if (!producer.Is("Relu") && !producer.Is("Clip")) return false;
+  if (!producer.Is(Op::kRelu) && !producer.Is(Op::kClip)) return false;
   const std::optional<ClipRange> inner = MatchClip(graph, producer);
   if (!inner) return false;
   ClipRange merged{inner->x, std::max(inner->low, outer->low), std::min(inner->high, outer->high)};
@@ -274,9 +275,9 @@ bool MergeClips(Graph& graph, Node* node) {
 }
 
 bool FoldPadInto(Graph& graph, Node* node) {
-  if (node->Is("Slice")) return FoldCrop(graph, node);
-  return (node->Is("Conv") || node->Is("AveragePool") || node->Is("MaxPool") ||
-          node->Is("QLinearConv")) &&
+  if (node->Is(Op::kSlice)) return FoldCrop(graph, node);
+  return (node->Is(Op::kConv) || node->Is(Op::kAveragePool) || node->Is(Op::kMaxPool) ||
+          node->Is(Op::kQLinearConv)) &&
          FoldPad(graph, node);
 }
 

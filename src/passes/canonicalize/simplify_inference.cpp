@@ -28,11 +28,11 @@ namespace requant {
 namespace {
 
 bool RemoveIdentity(Graph& graph, Node* node) {
-  return node->Is("Identity") && node->input(0) && Bypass(graph, node, node->input(0));
+  return node->Is(Op::kIdentity) && node->input(0) && Bypass(graph, node, node->input(0));
 }
 
 bool RemoveDropout(Graph& graph, Node* node) {
-  if (!node->Is("Dropout") || node->input(0) == nullptr) return false;
+  if (!node->Is(Op::kDropout) || node->input(0) == nullptr) return false;
   if (node->input(2)) {  // training_mode, from opset 12 on
     const std::optional<double> training = ScalarOf(node->input(2));
     if (!training || *training != 0) return false;
@@ -46,7 +46,7 @@ struct ChannelMap {
 };
 
 std::optional<ChannelMap> ReadBatchNormalization(const Graph& graph, const Node& node) {
-  if (!node.Is("BatchNormalization") || node.attributes.Int("training_mode", 0) != 0 ||
+  if (!node.Is(Op::kBatchNormalization) || node.attributes.Int("training_mode", 0) != 0 ||
       node.attributes.Int("spatial", 1) != 1) {
     return {};
   }
@@ -90,7 +90,7 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
   if (x == nullptr || node->outputs[0] == nullptr) return false;
   Node* linear = x->producer;
   // A MatMul of higher rank has its channels last, BatchNormalization has them second.
-  const bool channels_match = linear && (!linear->Is("MatMul") || RankOf(x) == 2);
+  const bool channels_match = linear && (!linear->Is(Op::kMatMul) || RankOf(x) == 2);
   if (channels_match && graph.SoleConsumer(x) == node &&
       FoldIntoLinear(graph, linear, map->scale, map->shift)) {
     return Bypass(graph, node, x);

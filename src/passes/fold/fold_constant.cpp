@@ -25,7 +25,7 @@ bool CarriesQuantization(const Node& node) {
   if (node.Is(Op::kQuantizeLinear)) {
     const auto& readers = node.outputs[0]->consumers;
     return std::any_of(readers.begin(), readers.end(),
-                       [](const Node* reader) { return reader->Is("DequantizeLinear"); });
+                       [](const Node* reader) { return reader->Is(Op::kDequantizeLinear); });
   }
   const OpDef* op = FindOp(node);
   return node.Is(Op::kDequantizeLinear) || (op && op->on_integers);

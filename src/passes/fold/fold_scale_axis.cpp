@@ -37,8 +37,8 @@ Operands SplitOperands(const Node& node) {
   Value* a = node.input(0);
   Value* b = node.input(1);
   if (a == nullptr || b == nullptr) return {};
-  const bool commutes = node.Is("Mul") || node.Is("Add");
-  const bool known = commutes || node.Is("Div") || node.Is("Sub");
+  const bool commutes = node.Is(Op::kMul) || node.Is(Op::kAdd);
+  const bool known = commutes || node.Is(Op::kDiv) || node.Is(Op::kSub);
   if (!known) return {};
   if (b->is_constant() && !a->is_constant()) return {a, &b->constant};
   if (commutes && a->is_constant() && !b->is_constant()) return {b, &a->constant};
@@ -53,7 +53,7 @@ struct Layout {
 
 std::optional<Layout> LayoutOf(const Node& layer, const Value* value) {
   if (layer.op_type.starts_with("Conv")) return Layout{layer.constant(1)->rank(), 1};
-  if (layer.Is("Gemm")) return Layout{2, 1};
+  if (layer.Is(Op::kGemm)) return Layout{2, 1};
   const int64_t rank = RankOf(value);
   if (rank < 1) return {};
   return Layout{rank, rank - 1};
@@ -74,10 +74,10 @@ std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const 
   ChannelMap map{std::vector<double>(values->size(), 1.0), std::vector<double>(values->size(), 0)};
   for (size_t c = 0; c < values->size(); ++c) {
     const double value = (*values)[c];
-    if (node.Is("Mul")) map.scale[c] = value;
-    if (node.Is("Div")) map.scale[c] = 1 / value;
-    if (node.Is("Add")) map.shift[c] = value;
-    if (node.Is("Sub")) map.shift[c] = -value;
+    if (node.Is(Op::kMul)) map.scale[c] = value;
+    if (node.Is(Op::kDiv)) map.scale[c] = 1 / value;
+    if (node.Is(Op::kAdd)) map.shift[c] = value;
+    if (node.Is(Op::kSub)) map.shift[c] = -value;
     if (!std::isfinite(map.scale[c]) || !std::isfinite(map.shift[c])) return {};
   }
   return map;
@@ -114,7 +114,7 @@ bool MayPass(const ChannelMap& map, Through through) {
 bool FoldBackward(Graph& graph, Node* node) {
   const auto [x, constant] = SplitOperands(*node);
   if (x == nullptr || node->outputs[0] == nullptr) return false;
-  const bool scales = node->Is("Mul") || node->Is("Div");
+  const bool scales = node->Is(Op::kMul) || node->Is(Op::kDiv);
   Through through = Through::kAny;
   bool pools = false;
   Value* value = x;
@@ -140,7 +140,7 @@ bool FoldBackward(Graph& graph, Node* node) {
 
 /// Whether every output of the layer sees real inputs only.
 bool IsUnpadded(const Node& layer) {
-  if (layer.Is("ConvTranspose")) return false;
+  if (layer.Is(Op::kConvTranspose)) return false;
   const std::string auto_pad = layer.attributes.String("auto_pad", "NOTSET");
   const std::vector<int64_t> pads = layer.attributes.Ints("pads");
   return (auto_pad == "NOTSET" || auto_pad == "VALID") &&
@@ -151,7 +151,7 @@ bool FoldForward(Graph& graph, Node* node) {
   const auto [x, constant] = SplitOperands(*node);
   if (x == nullptr || node->outputs[0] == nullptr) return false;
   Value* product = node->outputs[0];
-  const bool scales = node->Is("Mul") || node->Is("Div");
+  const bool scales = node->Is(Op::kMul) || node->Is(Op::kDiv);
   Through through = Through::kAny;
   bool pools = false;
   Value* value = product;

@@ -12,10 +12,11 @@ const Tensor* FloatConstant(const Node& node, size_t slot) {
   return tensor && tensor->dtype() == DType::kFloat32 ? tensor : nullptr;
 }
 
-bool IsGemm(const Node& node) { return node.Is("Gemm"); }
+bool IsGemm(const Node& node) { return node.Is(Op::kGemm); }
 
 bool IsConvolution(const Node& node) {
-  return node.Is("Conv") || (node.Is("ConvTranspose") && node.attributes.Int("group", 1) == 1);
+  return node.Is(Op::kConv) ||
+         (node.Is(Op::kConvTranspose) && node.attributes.Int("group", 1) == 1);
 }
 
 /// Weights as [outer, size, inner] around the axis that is scaled.
@@ -49,7 +50,7 @@ Tensor ScaleAxis(const Tensor& weights, size_t axis, const std::vector<double>& 
 
 /// The axis of the weights that is the output channel.
 size_t OutputAxis(const Node& node) {
-  if (node.Is("Conv")) return 0;
+  if (node.Is(Op::kConv)) return 0;
   return IsGemm(node) && node.attributes.Int("transB", 0) != 0 ? 0 : 1;
 }
 
@@ -65,7 +66,9 @@ std::optional<std::vector<double>> BiasOf(const Node& node, int64_t channels) {
   return out;
 }
 
-bool IsLinear(const Node& node) { return IsConvolution(node) || IsGemm(node) || node.Is("MatMul"); }
+bool IsLinear(const Node& node) {
+  return IsConvolution(node) || IsGemm(node) || node.Is(Op::kMatMul);
+}
 
 }  // namespace
 
@@ -87,7 +90,7 @@ bool FoldIntoLinear(Graph& graph, Node* node, const std::vector<double>& scale,
   }
   const auto is = [](double wanted) { return [wanted](double v) { return v == wanted; }; };
   const bool has_shift = !std::all_of(shift.begin(), shift.end(), is(0));
-  if (node->Is("MatMul") && has_shift) {
+  if (node->Is(Op::kMatMul) && has_shift) {
     if (RankOf(node->input(0)) != 2) return false;
     node->Retype(Op::kGemm);
   }
@@ -109,12 +112,12 @@ bool FoldIntoLinear(Graph& graph, Node* node, const std::vector<double>& scale,
 int64_t FoldableInputChannels(const Node& node) {
   const Tensor* weights = FloatConstant(node, 1);
   if (!IsLinear(node) || weights == nullptr) return 0;
-  if (node.Is("Conv")) {
+  if (node.Is(Op::kConv)) {
     const int64_t group = node.attributes.Int("group", 1);
     if (weights->rank() < 3 || group < 1 || weights->dim(0) % group != 0) return 0;
     return weights->dim(1) * group;
   }
-  if (node.Is("ConvTranspose")) return weights->rank() < 3 ? 0 : weights->dim(0);
+  if (node.Is(Op::kConvTranspose)) return weights->rank() < 3 ? 0 : weights->dim(0);
   if (weights->rank() != 2 || (IsGemm(node) && node.attributes.Int("transA", 0) != 0)) return 0;
   return weights->dim(1 - static_cast<int64_t>(OutputAxis(node)));
 }
@@ -126,7 +129,7 @@ bool FoldIntoLinearInput(Graph& graph, Node* node, const std::vector<double>& sc
   const Tensor& weights = *node->constant(1);
   // W is [M, C / group, kernel...], where row m belongs to group m / (M / group), or a matrix,
   // maybe transposed.
-  const bool conv = node->Is("Conv");
+  const bool conv = node->Is(Op::kConv);
   const bool rows_last = OutputAxis(*node) == 1;
   const int64_t rows = weights.dim(rows_last ? 1 : 0);
   const int64_t rows_of_group = rows / (conv ? node->attributes.Int("group", 1) : 1);

@@ -17,15 +17,15 @@ int64_t ChannelAxis(const Node& node, ParallelLayer kind) {
   }
   const int64_t rank = RankOf(weights);
   if (kind == ParallelLayer::kConv) {
-    const bool plain = node.Is("Conv") && node.attributes.Int("group", 1) == 1;
+    const bool plain = node.Is(Op::kConv) && node.attributes.Int("group", 1) == 1;
     return plain && weights->is_constant() ? 0 : -1;
   }
   const bool constant = weights->is_constant() && rank == 2;
   if (kind == ParallelLayer::kBatchMatmul) {
-    return node.Is("MatMul") && !weights->is_constant() && rank > 2 ? rank - 1 : -1;
+    return node.Is(Op::kMatMul) && !weights->is_constant() && rank > 2 ? rank - 1 : -1;
   }
-  if (constant && node.Is("Gemm")) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;
-  return constant && node.Is("MatMul") ? 1 : -1;
+  if (constant && node.Is(Op::kGemm)) return node.attributes.Int("transB", 0) != 0 ? 0 : 1;
+  return constant && node.Is(Op::kMatMul) ? 1 : -1;
 }
 
 int64_t Channels(const Node& node, int64_t axis) {

@@ -54,20 +54,19 @@ bool FoldIntoNormalization(Graph& graph, Node* node) {
   Value* value = node->inputs[constant_first ? 1 : 0];
   const Value* constant = node->inputs[constant_first ? 0 : 1];
   if (!constant->is_constant() || !IsFloat32(constant)) return false;
-  if (constant_first && (node->Is("Div") || node->Is("Sub"))) return false;
+  if (constant_first && (node->Is(Op::kDiv) || node->Is(Op::kSub))) return false;
   if (graph.SoleConsumer(value) != node || RankOf(constant) > RankOf(value)) return false;
   Node* last = value->producer;
   Node* normal = last;
-  const bool transposed = last && last->Is("Transpose");
+  const bool transposed = last && last->Is(Op::kTranspose);
   if (transposed) {
     normal = last->inputs[0]->producer;
     if (graph.SoleConsumer(last->inputs[0]) != last) return false;
   }
-  const bool centred = normal && normal->Is("LayerNormalization");
-  const bool known =
-      centred ||
-      (normal && (normal->Is("RMSNormalization") || normal->Is("SimplifiedLayerNormalization")));
-  const bool sum = node->Is("Add") || node->Is("Sub");
+  const bool centred = normal && normal->Is(Op::kLayerNormalization);
+  const bool known = centred || (normal && (normal->Is(Op::kRMSNormalization) ||
+                                            normal->Is(Op::kSimplifiedLayerNormalization)));
+  const bool sum = node->Is(Op::kAdd) || node->Is(Op::kSub);
   if (!known || normal->outputs.size() != 1 || (sum && !centred)) return false;
   const Tensor* scale = normal->constant(1);
   const Tensor* bias = normal->constant(2);
@@ -90,16 +89,16 @@ bool FoldIntoNormalization(Graph& graph, Node* node) {
     for (int64_t i = 0; i < out.count(); ++i) {
       const double number = (*numbers)[static_cast<size_t>(i)];
       const double old = tensor.AsDouble(i);
-      const double made = node->Is("Mul")   ? old * number
-                          : node->Is("Div") ? old / number
-                          : node->Is("Add") ? old + number
-                                            : old - number;
+      const double made = node->Is(Op::kMul)   ? old * number
+                          : node->Is(Op::kDiv) ? old / number
+                          : node->Is(Op::kAdd) ? old + number
+                                               : old - number;
       out.data<float>()[i] = static_cast<float>(made);
     }
     return out;
   };
   const bool whole = std::all_of(numbers->begin(), numbers->end(), [node](double number) {
-    return std::isfinite(number) && (number != 0 || !node->Is("Div"));
+    return std::isfinite(number) && (number != 0 || !node->Is(Op::kDiv));
   });
   if (!whole || !CanReplace(graph, node->output(), value)) return false;
   if (!sum) ReplaceConstant(graph, normal, 1, changed(*scale), normal->inputs[1]->name);

@@ -53,7 +53,7 @@ class Rewriter {
   bool Run() {
     Value* weights = near_->output();
     mix_ = graph_.SoleConsumer(weights);
-    if (mix_ == nullptr || !mix_->Is("MatMul") || mix_->input(0) != weights) return false;
+    if (mix_ == nullptr || !mix_->Is(Op::kMatMul) || mix_->input(0) != weights) return false;
     const auto scores = ReadScores(graph_, near_->input(0));
     if (!scores) return false;
     double scale = scores->scale;
@@ -75,7 +75,7 @@ class Rewriter {
     }
     // The result [B, S, H, Dv] is reshaped to columns.
     Node* back = graph_.SoleConsumer(mix_->output());
-    Node* join = back && back->Is("Transpose") && HasPerm(*back, PermsOf(rank).heads)
+    Node* join = back && back->Is(Op::kTranspose) && HasPerm(*back, PermsOf(rank).heads)
                      ? graph_.SoleConsumer(back->output())
                      : nullptr;
     const bool flat =
@@ -131,7 +131,7 @@ class Rewriter {
   /// Dv] for [1, S, H * Dv]; where the shape is known, the target may be replaced.
   static bool JoinsHeads(const Node& join, const Heads& v) {
     const Tensor* target = join.constant(1);
-    if (!join.Is("Reshape") || target == nullptr || join.attributes.Int("allowzero", 0) != 0) {
+    if (!join.Is(Op::kReshape) || target == nullptr || join.attributes.Int("allowzero", 0) != 0) {
       return false;
     }
     const ValueType& type = join.output()->type;
@@ -191,7 +191,7 @@ class Rewriter {
     const auto row = static_cast<size_t>(RankOf(scores)) - 2;
     const Dim& queries = DimOf(scores, row);
     if (rank >= least_rank && (DimOf(mask, static_cast<size_t>(rank) - 2) == queries ||
-                               (cut_out_ && mask->producer->Is("Where")))) {
+                               (cut_out_ && mask->producer->Is(Op::kWhere)))) {
       return mask;
     }
     const ValueType type{DType::kFloat32,
@@ -235,7 +235,7 @@ class Rewriter {
 
 bool IsLastSoftmax(const Graph& graph, const Node& node) {
   const int64_t rank = RankOf(node.input(0));
-  if (!node.Is("Softmax") || (rank != 3 && rank != 4) || !IsFloat32(node.input(0))) return false;
+  if (!node.Is(Op::kSoftmax) || (rank != 3 && rank != 4) || !IsFloat32(node.input(0))) return false;
   const int64_t axis = node.attributes.Int("axis", graph.opset() < 13 ? 1 : -1);
   return axis == -1 || axis == rank - 1;
 }

@@ -63,9 +63,9 @@ class Rewriter {
         !node_->inputs[0] || !node_->inputs[1] || !IsFloat32(node_->output())) {
       return false;
     }
-    if (node_->Is("Mul") || node_->Is("Div"))
+    if (node_->Is(Op::kMul) || node_->Is(Op::kDiv))
       return Apply() || FoldIntoNormalization(graph_, node_);
-    if (node_->Is("Add") || node_->Is("Sub"))
+    if (node_->Is(Op::kAdd) || node_->Is(Op::kSub))
       return ApplyShifted() || FoldIntoNormalization(graph_, node_);
     return false;
   }
@@ -73,7 +73,7 @@ class Rewriter {
  private:
   /// Rewrites (x - E[x]) * r or / s, perhaps with a constant in the first operand.
   bool Apply() {
-    const bool quotient = node_->Is("Div");
+    const bool quotient = node_->Is(Op::kDiv);
     for (const size_t slot : {size_t{1}, size_t{0}}) {
       if (quotient && slot == 0) continue;
       const auto statistic = reader_.Read(node_->inputs[slot]);
@@ -84,7 +84,7 @@ class Rewriter {
       Value* data = node_->inputs[1 - slot];
       if (!Normalizes(*normal, data)) {
         const Node* product = Peel(data)->producer;
-        if (gain || product == nullptr || !product->Is("Mul")) continue;
+        if (gain || product == nullptr || !product->Is(Op::kMul)) continue;
         const size_t constant = product->inputs[0]->is_constant() ? 0 : 1;
         gain = product->inputs[constant];
         data = product->inputs[1 - constant];
@@ -105,12 +105,12 @@ class Rewriter {
   /// Rewrites x * r + (b - E[x] * r) and x * r - E[x] * r.
   bool ApplyShifted() {
     for (const size_t slot : {size_t{0}, size_t{1}}) {
-      if (slot == 1 && node_->Is("Sub")) break;
+      if (slot == 1 && node_->Is(Op::kSub)) break;
       Value* shift = nullptr;
       Value* shifted = node_->inputs[1 - slot];
-      if (node_->Is("Add")) {
+      if (node_->Is(Op::kAdd)) {
         const Node* difference = Peel(shifted)->producer;
-        if (difference == nullptr || !difference->Is("Sub") ||
+        if (difference == nullptr || !difference->Is(Op::kSub) ||
             !difference->inputs[0]->is_constant()) {
           continue;
         }
@@ -119,7 +119,8 @@ class Rewriter {
       }
       const Node* scaled = Peel(node_->inputs[slot])->producer;
       const Node* mean = Peel(shifted)->producer;
-      if (scaled == nullptr || mean == nullptr || !scaled->Is("Mul") || !mean->Is("Mul")) continue;
+      if (scaled == nullptr || mean == nullptr || !scaled->Is(Op::kMul) || !mean->Is(Op::kMul))
+        continue;
       for (const size_t r : {size_t{1}, size_t{0}}) {
         const auto statistic = reader_.Read(scaled->inputs[r]);
         const auto normal = statistic ? NormalOf(*statistic, false) : std::nullopt;

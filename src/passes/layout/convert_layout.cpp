@@ -32,7 +32,7 @@ bool IsElementwise(const Node& node) {
 /// x if `value` is Transpose(x, perm) that only `node` reads; sets perm when it is empty.
 Value* Untransposed(const Graph& graph, const Node* node, const Value* value, Perm& perm) {
   const Node* producer = value->producer;
-  if (producer == nullptr || !producer->Is("Transpose") || graph.IsOutput(value) ||
+  if (producer == nullptr || !producer->Is(Op::kTranspose) || graph.IsOutput(value) ||
       std::any_of(value->consumers.begin(), value->consumers.end(),
                   [node](const Node* reader) { return reader != node; })) {
     return nullptr;
@@ -65,14 +65,14 @@ std::optional<Perm> MovedAxes(const Node& node, const Perm& perm) {
 }
 
 bool SinkTranspose(Graph& graph, Node* node) {
-  const bool concat = node->Is("Concat");
+  const bool concat = node->Is(Op::kConcat);
   const bool reduce = node->domain.empty() && node->op_type.starts_with("Reduce");
   if (node->outputs.size() != 1 || node->input(0) == nullptr ||
       !(concat || reduce || IsElementwise(*node))) {
     return false;
   }
   // Operands exclude bounds and axes.
-  const size_t operands = reduce || node->Is("Clip") ? 1 : node->inputs.size();
+  const size_t operands = reduce || node->Is(Op::kClip) ? 1 : node->inputs.size();
   Perm perm;
   std::vector<Value*> inputs;
   for (size_t slot = 0; slot < operands; ++slot) {

@@ -36,7 +36,7 @@ bool IsPlainConv(const Node& node) {
   const auto is_one = [](int64_t stride) { return stride == 1; };
   const std::vector<int64_t> strides = node.attributes.Ints("strides");
   const std::string auto_pad = node.attributes.String("auto_pad", "NOTSET");
-  return node.Is("Conv") && node.constant(1) && node.constant(1)->rank() == 4 &&
+  return node.Is(Op::kConv) && node.constant(1) && node.constant(1)->rank() == 4 &&
          std::all_of(strides.begin(), strides.end(), is_one) &&
          (auto_pad == "NOTSET" || auto_pad == "VALID" || auto_pad.empty());
 }
@@ -61,7 +61,7 @@ void Forget(Graph& graph, Value* value) {
 
 /// Rewrites form (a), starting at its last node.
 bool FlattenDepth(Graph& graph, Node* gather) {
-  if (!gather->Is("DepthToSpace") || gather->attributes.String("mode", "DCR") != "DCR") {
+  if (!gather->Is(Op::kDepthToSpace) || gather->attributes.String("mode", "DCR") != "DCR") {
     return false;
   }
   Node* back = SoleProducer(graph, gather->input(0), "Transpose");
@@ -105,7 +105,7 @@ std::optional<Split> BlocksOf(const Value* whole, const Value* parts) {
 
 /// Rewrites form (b), starting at its last node.
 bool FlattenReshapes(Graph& graph, Node* last) {
-  if (!last->Is("Reshape")) return false;
+  if (!last->Is(Op::kReshape)) return false;
   Node* back = SoleProducer(graph, last->input(0), "Transpose");
   Node* open = back ? SoleProducer(graph, back->input(0), "Reshape") : nullptr;
   Node* conv = open ? SoleProducer(graph, open->input(0), "Conv") : nullptr;

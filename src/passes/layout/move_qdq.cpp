@@ -24,7 +24,7 @@ bool SinkDequantize(Graph& graph, Node* node) {
   Value* real = node->input(0);
   Node* dequantize = real ? real->producer : nullptr;
   if (!MovesValues(graph, *node) || dequantize == nullptr || !IsScalarPair(*dequantize) ||
-      !dequantize->Is("DequantizeLinear") || graph.SoleConsumer(real) != node) {
+      !dequantize->Is(Op::kDequantizeLinear) || graph.SoleConsumer(real) != node) {
     return false;
   }
   Value* integers = dequantize->input(0);
@@ -37,7 +37,7 @@ bool SinkDequantize(Graph& graph, Node* node) {
 }
 
 bool HoistQuantize(Graph& graph, Node* quantize) {
-  if (!quantize->Is("QuantizeLinear") || !IsScalarPair(*quantize)) return false;
+  if (!quantize->Is(Op::kQuantizeLinear) || !IsScalarPair(*quantize)) return false;
   Value* real = quantize->input(0);
   Node* node = real->producer;
   if (node == nullptr || !MovesValues(graph, *node) || graph.SoleConsumer(real) != quantize) {

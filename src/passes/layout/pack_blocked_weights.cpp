@@ -34,11 +34,11 @@ struct Blocked {
 std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
   const Value* floats = node.input(1);
   const Node* dequantize = floats ? floats->producer : nullptr;
-  if (dequantize == nullptr || !dequantize->Is("DequantizeLinear") ||
+  if (dequantize == nullptr || !dequantize->Is(Op::kDequantizeLinear) ||
       graph.SoleConsumer(floats) != &node) {
     return {};
   }
-  const bool gemm = node.Is("Gemm");
+  const bool gemm = node.Is(Op::kGemm);
   if (gemm && (node.attributes.Int("transB", 0) == 0 || node.attributes.Int("transA", 0) != 0 ||
                node.attributes.Float("alpha", 1) != 1 || node.attributes.Float("beta", 1) != 1)) {
     return {};
@@ -75,7 +75,7 @@ std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
 }
 
 bool Pack(Graph& graph, Node* node) {
-  if ((!node->Is("MatMul") && !node->Is("Gemm")) || !IsFloat32(node->input(0))) return false;
+  if ((!node->Is(Op::kMatMul) && !node->Is(Op::kGemm)) || !IsFloat32(node->input(0))) return false;
   const auto blocked = ReadBlocked(graph, *node);
   if (!blocked) return false;
   const int64_t n = blocked->n;

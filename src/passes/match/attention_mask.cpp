@@ -20,14 +20,14 @@ Extent Origin(Extent extent) {
     const Node* node = extent.value->producer;
     if (node == nullptr || node->output() != extent.value) return extent;
     const int64_t rank = RankOf(extent.value);
-    if (node->Is("Transpose")) {
+    if (node->Is(Op::kTranspose)) {
       const std::vector<int64_t> perm = node->attributes.Ints("perm");
       if (static_cast<int64_t>(perm.size()) != rank) return extent;
       extent = {node->inputs[0], perm[static_cast<size_t>(extent.axis)]};
-    } else if (node->Is("MatMul") && extent.axis >= rank - 2 && rank >= 2 &&
+    } else if (node->Is(Op::kMatMul) && extent.axis >= rank - 2 && rank >= 2 &&
                RankOf(node->inputs[0]) == rank && RankOf(node->inputs[1]) == rank) {
       extent.value = node->inputs[extent.axis == rank - 1 ? 1 : 0];
-    } else if (node->Is("Mul") || node->Is("Div")) {
+    } else if (node->Is(Op::kMul) || node->Is(Op::kDiv)) {
       const size_t number = ScalarOf(node->inputs[1]) ? 1 : 0;
       if (!ScalarOf(node->inputs[number]) || RankOf(node->inputs[1 - number]) != rank) {
         return extent;
@@ -54,8 +54,8 @@ bool IsSame(const Extent& a, const Extent& b) {
 const Value* Plain(const Value* value) {
   for (;;) {
     const Node* node = value ? value->producer : nullptr;
-    if (node == nullptr || (!node->Is("Unsqueeze") && !node->Is("Squeeze") && !node->Is("Cast") &&
-                            !node->Is("Reshape"))) {
+    if (node == nullptr || (!node->Is(Op::kUnsqueeze) && !node->Is(Op::kSqueeze) &&
+                            !node->Is(Op::kCast) && !node->Is(Op::kReshape))) {
       return value;
     }
     value = node->inputs[0];
@@ -66,10 +66,10 @@ const Value* Plain(const Value* value) {
 std::optional<Extent> LengthOf(const Value* value) {
   const Value* plain = Plain(value);
   const Node* pick = plain ? plain->producer : nullptr;
-  if (pick == nullptr || !pick->Is("Gather")) return {};
+  if (pick == nullptr || !pick->Is(Op::kGather)) return {};
   const Tensor* index = pick->constant(1);
   const Node* shape = pick->inputs[0] ? pick->inputs[0]->producer : nullptr;
-  if (index == nullptr || index->count() != 1 || shape == nullptr || !shape->Is("Shape") ||
+  if (index == nullptr || index->count() != 1 || shape == nullptr || !shape->Is(Op::kShape) ||
       shape->attributes.Has("start") || shape->attributes.Has("end")) {
     return {};
   }
@@ -105,13 +105,13 @@ bool IsCutOutFor(const Value* mask, const Value* scores) {
   std::array<bool, 2> cut{};  // rows, columns
   const Value* value = mask;
   for (const Node* node = value->producer; node; node = value->producer) {
-    if (node->Is("Cast")) {
+    if (node->Is(Op::kCast)) {
       value = node->inputs[0];
       continue;
     }
     const Tensor* axes = node->constant(3);
     const Tensor* steps = node->constant(4);
-    if (!node->Is("Slice") || axes == nullptr || axes->count() != 1 ||
+    if (!node->Is(Op::kSlice) || axes == nullptr || axes->count() != 1 ||
         (node->input(4) && (steps == nullptr || steps->AsInt64(0) != 1))) {
       return false;
     }
@@ -124,9 +124,10 @@ bool IsCutOutFor(const Value* mask, const Value* scores) {
     if (axis == rank - 2) {
       const Value* plain = Plain(start);
       const Node* less = plain ? plain->producer : nullptr;
-      fits = less && less->Is("Sub") ? IsLength(less->inputs[0], columns) &&
-                                           IsLength(less->inputs[1], rows) && IsLength(end, columns)
-                                     : IsZero(start) && IsLength(end, rows);
+      fits = less && less->Is(Op::kSub)
+                 ? IsLength(less->inputs[0], columns) && IsLength(less->inputs[1], rows) &&
+                       IsLength(end, columns)
+                 : IsZero(start) && IsLength(end, rows);
     }
     if (!fits || cut[static_cast<size_t>(axis - (rank - 2))]) return false;
     cut[static_cast<size_t>(axis - (rank - 2))] = true;

@@ -27,15 +27,15 @@ Node* ProducerOf(const Value* value, const char* op) {
 /// value itself.
 Value* PeelScale(Value* value, double& scale) {
   Node* node = value->producer;
-  if (node == nullptr || node->output() != value || (!node->Is("Mul") && !node->Is("Div"))) {
+  if (node == nullptr || node->output() != value || (!node->Is(Op::kMul) && !node->Is(Op::kDiv))) {
     return nullptr;
   }
   for (const size_t slot : {size_t{1}, size_t{0}}) {
     Value* x = node->input(1 - slot);
     const std::optional<double> number = ScalarOperand(node->input(slot), x);
     if (!number || !(*number > 0) || !std::isfinite(*number)) continue;
-    if (slot == 0 && node->Is("Div")) continue;
-    scale *= node->Is("Div") ? 1 / *number : *number;
+    if (slot == 0 && node->Is(Op::kDiv)) continue;
+    scale *= node->Is(Op::kDiv) ? 1 / *number : *number;
     return x;
   }
   return nullptr;
@@ -80,7 +80,7 @@ bool ReadPacked(Value* value, Heads& out) {
   } else if (const Node* squeeze = ProducerOf(value, "Squeeze")) {
     const Value* part = squeeze->input(0);
     const Node* split = part ? part->producer : nullptr;
-    if (split == nullptr || !split->Is("Split") || split->attributes.Int("axis", 0) != 0 ||
+    if (split == nullptr || !split->Is(Op::kSplit) || split->attributes.Int("axis", 0) != 0 ||
         split->outputs.size() != 3 || RankOf(part) != 5 || DimOf(part, 0) != Dim(1)) {
       return false;
     }
@@ -183,8 +183,8 @@ std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
       Value* side = sum->inputs[slot];
       const Node* producer = side ? side->producer : nullptr;
       if (producer == nullptr || side->is_constant() || RankOf(side) != RankOf(value)) continue;
-      if (!producer->Is("MatMul") && !producer->Is("Mul") && !producer->Is("Div") &&
-          !producer->Is("Add") && !producer->Is("Where")) {
+      if (!producer->Is(Op::kMatMul) && !producer->Is(Op::kMul) && !producer->Is(Op::kDiv) &&
+          !producer->Is(Op::kAdd) && !producer->Is(Op::kWhere)) {
         continue;
       }
       if (!ReadScores(graph, side)) continue;

@@ -38,7 +38,7 @@ std::optional<ClipRange> MatchMinMax(const Node& node) {
   for (const size_t slot : {size_t{0}, size_t{1}}) {
     const std::optional<double> bound = ScalarOperand(node.input(1 - slot), node.input(slot));
     if (!bound || node.input(slot)->is_constant()) continue;
-    if (node.Is("Max")) return ClipRange{node.input(slot), *bound, kInf};
+    if (node.Is(Op::kMax)) return ClipRange{node.input(slot), *bound, kInf};
     return ClipRange{node.input(slot), -kInf, *bound};
   }
   return {};
@@ -48,11 +48,11 @@ std::optional<ClipRange> MatchMinMax(const Node& node) {
 
 std::optional<ClipRange> MatchClip(const Graph&, const Node& node) {
   std::optional<ClipRange> range;
-  if (node.Is("Relu")) {
+  if (node.Is(Op::kRelu)) {
     range = ClipRange{node.input(0), 0, kInf};
-  } else if (node.Is("Clip")) {
+  } else if (node.Is(Op::kClip)) {
     range = MatchClipOp(node);
-  } else if (node.Is("Max") || node.Is("Min")) {
+  } else if (node.Is(Op::kMax) || node.Is(Op::kMin)) {
     range = MatchMinMax(node);
   }
   if (!range || !IsFloat32(range->x) || std::isnan(range->low) || std::isnan(range->high)) {

@@ -45,8 +45,8 @@ std::optional<Tensor> OfChannels(const Tensor* tensor, int64_t channels, int64_t
 }
 
 bool GroupsToLayers(Graph& graph, Node* node) {
-  const bool instance = node->Is("InstanceNormalization");
-  if (!(instance || node->Is("GroupNormalization")) || graph.opset() < 17) return false;
+  const bool instance = node->Is(Op::kInstanceNormalization);
+  if (!(instance || node->Is(Op::kGroupNormalization)) || graph.opset() < 17) return false;
   Value* x = node->input(0);
   const int64_t rank = RankOf(x);
   if (!IsFloat32(x) || rank < 3) return false;
@@ -85,7 +85,7 @@ bool GroupsToLayers(Graph& graph, Node* node) {
 }
 
 bool L2ToProducts(Graph& graph, Node* node) {
-  if (!node->Is("LpNormalization") || node->attributes.Int("p", 2) != 2 || graph.opset() < 11) {
+  if (!node->Is(Op::kLpNormalization) || node->attributes.Int("p", 2) != 2 || graph.opset() < 11) {
     return false;
   }
   Value* x = node->input(0);

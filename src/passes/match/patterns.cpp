@@ -57,9 +57,8 @@ std::vector<const char*> Arguments(const char* term) {
 /// "Op", or "@Op" of com.microsoft.
 bool IsNamed(const Node& node, std::string_view name) {
   if (name == "@Silu") {
-    return (node.Is("QuickGelu", kMicrosoftDomain) &&
-            node.attributes.Float("alpha", 1.702F) == 1.0F) ||
-           (node.Is("Swish") && node.attributes.Float("alpha", 1.0F) == 1.0F);
+    return (node.Is(Op::kQuickGelu) && node.attributes.Float("alpha", 1.702F) == 1.0F) ||
+           (node.Is(Op::kSwish) && node.attributes.Float("alpha", 1.0F) == 1.0F);
   }
   return name[0] == '@' ? node.Is(name.substr(1), kMicrosoftDomain) : node.Is(name);
 }
@@ -118,7 +117,8 @@ class Matcher {
 
   static bool IsLastMean(const Node& node) {
     const int64_t rank = RankOf(node.input(0));
-    if (!node.Is("ReduceMean") || rank < 1 || node.attributes.Int("keepdims", 1) == 0) return false;
+    if (!node.Is(Op::kReduceMean) || rank < 1 || node.attributes.Int("keepdims", 1) == 0)
+      return false;
     std::vector<int64_t> axes = node.attributes.Ints("axes");
     if (node.constant(1)) axes = node.constant(1)->ToInts();
     return axes.size() == 1 && (axes[0] == -1 || axes[0] == rank - 1);
@@ -135,12 +135,12 @@ class Matcher {
     Value* b = node.input(1);
     if (a == nullptr || b == nullptr) return false;
     const std::optional<double> right = ScalarOperand(b, a);
-    if (right && (node.Is("Div") || node.Is("Sub")) && product == node.Is("Div")) {
+    if (right && (node.Is(Op::kDiv) || node.Is(Op::kSub)) && product == node.Is(Op::kDiv)) {
       scalar = product ? scalar / *right : scalar - *right;
       leaves.push_back(a);
       return true;
     }
-    if (product && right && node.Is("Pow") && (*right == 2 || *right == 3)) {
+    if (product && right && node.Is(Op::kPow) && (*right == 2 || *right == 3)) {
       leaves.insert(leaves.end(), static_cast<size_t>(*right), a);
       return true;
     }
@@ -304,7 +304,7 @@ bool MayStart(const PatternRule& rule, const Node& node) {
     return false;
   }
   const std::string_view name = NameAt(rule.before);
-  return IsNamed(node, name) || (name == "Mul" && node.Is("Div"));
+  return IsNamed(node, name) || (name == "Mul" && node.Is(Op::kDiv));
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ bool MovesValues(const Graph& graph, const Node& node) {
 }
 
 bool IsScalarPair(const Node& node) {
-  const bool quantize = node.Is("QuantizeLinear");
-  if (!quantize && !node.Is("DequantizeLinear")) return false;
+  const bool quantize = node.Is(Op::kQuantizeLinear);
+  if (!quantize && !node.Is(Op::kDequantizeLinear)) return false;
   if (node.outputs.size() != 1 || node.output() == nullptr || node.input(0) == nullptr)
     return false;
   const Value* integers = quantize ? node.output() : node.input(0);
@@ -43,7 +43,7 @@ bool SameParameters(const Node& a, const Node& b) {
 }
 
 DType IntegersOf(const Node& node) {
-  return (node.Is("QuantizeLinear") ? node.outputs : node.inputs)[0]->type.dtype;
+  return (node.Is(Op::kQuantizeLinear) ? node.outputs : node.inputs)[0]->type.dtype;
 }
 
 /// The DequantizeLinear whose values `value` has, in any order.
@@ -51,7 +51,7 @@ const Node* SourceOf(const Graph& graph, const Value* value) {
   constexpr int kMost = 8;  // most operators in between
   for (int i = 0; i <= kMost && value && value->producer; ++i) {
     const Node* node = value->producer;
-    if (node->Is("DequantizeLinear")) return node;
+    if (node->Is(Op::kDequantizeLinear)) return node;
     if (!MovesValues(graph, *node)) break;
     value = node->input(0);
   }
@@ -61,14 +61,15 @@ const Node* SourceOf(const Graph& graph, const Value* value) {
 }  // namespace
 
 bool DropRequantization(Graph& graph, Node* node) {
-  if (node->Is("QuantizeLinear")) {
+  if (node->Is(Op::kQuantizeLinear)) {
     const Node* inner = node->input(0)->producer;
-    return inner && inner->Is("DequantizeLinear") && SameParameters(*node, *inner) &&
+    return inner && inner->Is(Op::kDequantizeLinear) && SameParameters(*node, *inner) &&
            IntegersOf(*node) == IntegersOf(*inner) && Bypass(graph, node, inner->input(0));
   }
-  if (!node->Is("DequantizeLinear") || !IsScalarPair(*node)) return false;
+  if (!node->Is(Op::kDequantizeLinear) || !IsScalarPair(*node)) return false;
   const Node* quantize = node->input(0)->producer;
-  if (quantize == nullptr || !quantize->Is("QuantizeLinear") || !SameParameters(*node, *quantize)) {
+  if (quantize == nullptr || !quantize->Is(Op::kQuantizeLinear) ||
+      !SameParameters(*node, *quantize)) {
     return false;
   }
   Value* real = quantize->input(0);

@@ -39,11 +39,11 @@ std::optional<Reduction> ReductionOf(const Node& node) {
   const int64_t rank = RankOf(x);
   if (!node.domain.empty() || !IsFloat32(x) || rank < 1) return {};
   Reduction out{x, {}};
-  if (node.Is("GlobalAveragePool")) {
+  if (node.Is(Op::kGlobalAveragePool)) {
     for (int64_t axis = 2; axis < rank; ++axis) out.axes.push_back(axis);
     return out;
   }
-  if (node.Is("MatMul")) {  // multiplied by a column of ones
+  if (node.Is(Op::kMatMul)) {  // multiplied by a column of ones
     const Tensor* weights = node.constant(1);
     const auto each =
         weights && weights->rank() == 2 && weights->dim(1) == 1 ? Uniform(*weights) : std::nullopt;
@@ -52,10 +52,10 @@ std::optional<Reduction> ReductionOf(const Node& node) {
     out.factor = *each * static_cast<double>(weights->dim(0));
     return out;
   }
-  const bool mean = node.Is("ReduceMean");
-  const bool norm = node.Is("ReduceL2");
-  out.squares = norm || node.Is("ReduceSumSquare");
-  if (!mean && !out.squares && !node.Is("ReduceSum")) return {};
+  const bool mean = node.Is(Op::kReduceMean);
+  const bool norm = node.Is(Op::kReduceL2);
+  out.squares = norm || node.Is(Op::kReduceSumSquare);
+  if (!mean && !out.squares && !node.Is(Op::kReduceSum)) return {};
   const auto axes = AxesOf(node, node.input(1), rank);
   if (!axes || (axes->empty() && node.attributes.Int("noop_with_empty_axes", 0) != 0)) return {};
   out.axes = *axes;
@@ -75,7 +75,8 @@ Value* Peel(Value* value) {
   for (;;) {
     const Node* node = value ? value->producer : nullptr;
     const bool idle = node && node->inputs.size() == 1 && IsFloat32(value) &&
-                      IsFloat32(node->inputs[0]) && (node->Is("Identity") || node->Is("Cast"));
+                      IsFloat32(node->inputs[0]) &&
+                      (node->Is(Op::kIdentity) || node->Is(Op::kCast));
     if (!idle) return value;
     value = node->inputs[0];
   }
@@ -110,7 +111,7 @@ std::optional<Statistic> StatisticReader::Read(Value* value) {
 Value* StatisticReader::CentredOf(Value* value, const Axes& axes) {
   value = Peel(value);
   const Node* node = value ? value->producer : nullptr;
-  if (node == nullptr || !node->Is("Sub")) return nullptr;
+  if (node == nullptr || !node->Is(Op::kSub)) return nullptr;
   Value* x = Peel(node->inputs[0]);
   return IsMeanOf(node->inputs[1], x, axes) ? x : nullptr;
 }
@@ -129,27 +130,27 @@ bool StatisticReader::Finite(const Statistic& s) {
 Value* StatisticReader::SquareOf(Value* value) {
   const Node* node = value ? value->producer : nullptr;
   if (node == nullptr) return nullptr;
-  if (node->Is("Mul") && Peel(node->inputs[0]) == Peel(node->inputs[1])) {
+  if (node->Is(Op::kMul) && Peel(node->inputs[0]) == Peel(node->inputs[1])) {
     return Peel(node->inputs[0]);
   }
-  const bool square = node->Is("Pow") && ScalarOperand(node->input(1), node->input(0)) == 2.0;
+  const bool square = node->Is(Op::kPow) && ScalarOperand(node->input(1), node->input(0)) == 2.0;
   return square ? Peel(node->inputs[0]) : nullptr;
 }
 
 std::optional<Statistic> StatisticReader::ReadNode(const Node& node) {
   if (node.outputs.size() != 1 || !node.domain.empty()) return {};
   if (const auto reduction = ReductionOf(node)) return Reduced(*reduction);
-  if (node.Is("Add") || node.Is("Sub")) return Sum(node);
-  if (node.Is("Mul")) return Product(node);
-  if (node.Is("Div")) return Quotient(node);
-  if (node.Is("Sqrt")) return Power(Read(node.inputs[0]), 0.5);
-  if (node.Is("Reciprocal")) return Power(Read(node.inputs[0]), -1);
-  if (node.Is("Pow")) {
+  if (node.Is(Op::kAdd) || node.Is(Op::kSub)) return Sum(node);
+  if (node.Is(Op::kMul)) return Product(node);
+  if (node.Is(Op::kDiv)) return Quotient(node);
+  if (node.Is(Op::kSqrt)) return Power(Read(node.inputs[0]), 0.5);
+  if (node.Is(Op::kReciprocal)) return Power(Read(node.inputs[0]), -1);
+  if (node.Is(Op::kPow)) {
     const auto power = ScalarOperand(node.input(1), node.input(0));
     return power ? Power(Read(node.inputs[0]), *power) : std::nullopt;
   }
-  if (node.Is("Unsqueeze") || node.Is("Reshape") || node.Is("Expand")) return Shaped(node);
-  if (node.Is("Flatten") || node.Is("Squeeze")) return Dropped(node);
+  if (node.Is(Op::kUnsqueeze) || node.Is(Op::kReshape) || node.Is(Op::kExpand)) return Shaped(node);
+  if (node.Is(Op::kFlatten) || node.Is(Op::kSqueeze)) return Dropped(node);
   return Bounded(node);
 }
 
@@ -183,7 +184,7 @@ Statistic StatisticReader::Inside(Statistic s) {
 }
 
 std::optional<Statistic> StatisticReader::Sum(const Node& node) {
-  const double sign = node.Is("Sub") ? -1 : 1;
+  const double sign = node.Is(Op::kSub) ? -1 : 1;
   for (const size_t slot : {size_t{1}, size_t{0}}) {
     const auto number = ScalarOperand(node.inputs[slot], node.inputs[1 - slot]);
     if (!number) continue;
@@ -258,7 +259,7 @@ std::optional<Statistic> StatisticReader::Shaped(const Node& node) {
   auto read = Read(node.inputs[0]);
   if (!read || read->gain) return {};
   const int64_t rank = RankOf(node.output());
-  if (node.Is("Unsqueeze")) {
+  if (node.Is(Op::kUnsqueeze)) {
     if (read->kept || AxesOf(node, node.input(1), rank) != read->axes) return {};
     read->kept = true;
     return read;
@@ -269,7 +270,7 @@ std::optional<Statistic> StatisticReader::Shaped(const Node& node) {
     const Dim& dim = DimOf(node.output(), axis);
     const Dim& own = DimOf(read->x, axis);
     if (reduced && dim == Dim(1)) continue;
-    if (!(dim == own) || (reduced && (!node.Is("Expand") || !read->kept))) return {};
+    if (!(dim == own) || (reduced && (!node.Is(Op::kExpand) || !read->kept))) return {};
   }
   read->kept = true;
   return read;
@@ -279,7 +280,7 @@ std::optional<Statistic> StatisticReader::Dropped(const Node& node) {
   auto read = Read(node.inputs[0]);
   if (!read || read->gain || !read->kept) return {};
   const int64_t rank = RankOf(read->x);
-  if (node.Is("Squeeze")) {
+  if (node.Is(Op::kSqueeze)) {
     if (AxesOf(node, node.input(1), rank) != read->axes) return {};
   } else if (node.attributes.Int("axis", 1) != 1 || read->axes.empty() || read->axes.front() != 2 ||
              static_cast<int64_t>(read->axes.size()) != rank - 2) {

@@ -84,8 +84,8 @@ bool DynamicToStatic(Graph& graph, PassContext&) {
   if (known.empty()) return false;
   for (const auto& node : graph.nodes()) {
     changed = MakeStatic(graph, node.get(), known) || changed;
-    const bool reshape = node->Is("Reshape");
-    if (!reshape && !node->Is("Expand")) continue;
+    const bool reshape = node->Is(Op::kReshape);
+    if (!reshape && !node->Is(Op::kExpand)) continue;
     const auto found = known.find(node->input(1));
     if (found == known.end() || node->attributes.Int("allowzero", 0) != 0) continue;
     const auto target = StaticTarget(*node->input(0), reshape, found->second);

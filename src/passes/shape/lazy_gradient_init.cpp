@@ -28,12 +28,12 @@ constexpr const char* kOps[] = {"Add",   "Sub",     "Mul",   "Div",           "P
 Tensor RepeatedBy(const Value* value) {
   const Node* node = value ? value->producer : nullptr;
   if (node == nullptr) return {};
-  if (node->Is("ConstantOfShape")) {
+  if (node->Is(Op::kConstantOfShape)) {
     const Tensor* given = node->attributes.TensorValue("value");
     if (given == nullptr) return Tensor::Scalar(0.0F);
     return given->count() == 1 ? given->Reshaped({}) : Tensor();
   }
-  const Tensor* constant = node->Is("Expand") ? node->constant(0) : nullptr;
+  const Tensor* constant = node->Is(Op::kExpand) ? node->constant(0) : nullptr;
   return constant != nullptr && constant->count() == 1 ? constant->Reshaped({}) : Tensor();
 }
 
@@ -42,7 +42,8 @@ using ShapeValues = std::map<Value*, std::vector<ShapeEntry>>;
 /// The shape of such a value, from its type or from what its shape is computed from.
 std::optional<SymbolicShape> ShapeOf(const Value* value, const ShapeValues& computed) {
   if (value->type.IsStatic()) return value->type.shape;
-  const auto found = computed.find(value->producer->input(value->producer->Is("Expand") ? 1 : 0));
+  const auto found =
+      computed.find(value->producer->input(value->producer->Is(Op::kExpand) ? 1 : 0));
   if (found == computed.end()) return std::nullopt;
   SymbolicShape shape;
   for (const ShapeEntry& entry : found->second) {

@@ -34,7 +34,7 @@ bool Replace(Graph& graph, Node* node) {
   if (node->outputs.size() != 1 || !IsFloat32(node->output())) return false;
   for (const Replacement& row : kReplacements) {
     if (!node->Is(row.op, row.domain)) continue;
-    if (node->Is("Softmax") && !IsLastSoftmax(graph, *node)) return false;
+    if (node->Is(Op::kSoftmax) && !IsLastSoftmax(graph, *node)) return false;
     if (node->attributes.String("approximate", "none") != "none") return false;
     node->Retype(row.fast, kRequantDomain);
     node->attributes = {};

@@ -128,7 +128,7 @@ class Assigner {
       if (op.rule == QuantRule::kPassive || op.rule == QuantRule::kShape) movers_.insert(&node);
       const bool listed =
           std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules) ||
-          node.Is("ConvTranspose");  // ConvTranspose cannot write its accumulators
+          node.Is(Op::kConvTranspose);  // ConvTranspose cannot write its accumulators
       if (op.reason.empty() && listed) op.reason = "it makes an output, which is float";
     }
   }
@@ -166,7 +166,7 @@ class Assigner {
   /// (The addend of an Add does not count: it may be a mask, and 8 bits would destroy its large
   /// negative values.)
   bool MultipliesInput(const Node& node) const {
-    return node.Is("Mul") &&
+    return node.Is(Op::kMul) &&
            std::any_of(node.inputs.begin(), node.inputs.end(),
                        [this](const Value* input) { return graph_.IsInput(input); });
   }
@@ -176,7 +176,8 @@ class Assigner {
   bool IsAlone(const Node& node) {
     const std::string& reason = Op(node).reason;
     if (reason == kTwoValues) return true;
-    const bool function = node.Is("Div") || node.Is("Min") || node.Is("Max") || node.Is("Pow");
+    const bool function =
+        node.Is(Op::kDiv) || node.Is(Op::kMin) || node.Is(Op::kMax) || node.Is(Op::kPow);
     return function && (reason.empty() || reason == kNoIntegerOperator) &&
            std::all_of(node.inputs.begin(), node.inputs.end(), [this](const Value* input) {
              return IsData(input) && (bytes_.contains(input) || graph_.IsInput(input));
@@ -329,7 +330,7 @@ class Assigner {
   /// Whether the slot holds floats that steer a passive operator instead of passing through it
   /// (Resize's scales).
   static bool IsParameter(const Node& node, const OperatorQuantization& op, size_t slot) {
-    return op.rule == QuantRule::kPassive && slot > 0 && !(node.Is("Pad") && slot == 2);
+    return op.rule == QuantRule::kPassive && slot > 0 && !(node.Is(Op::kPad) && slot == 2);
   }
 
   /// The state of a constant operand. Operands of Add and Mul have a scale of their own; bounds,

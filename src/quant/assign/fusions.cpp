@@ -17,8 +17,8 @@ bool Quantized(const QuantizationRecord& record, const Node* node) {
 
 /// Whether the node is a Relu, or a Clip with constant bounds.
 bool IsActivation(const Node& node) {
-  if (node.Is("Relu")) return true;
-  if (!node.Is("Clip")) return false;
+  if (node.Is(Op::kRelu)) return true;
+  if (!node.Is(Op::kClip)) return false;
   for (size_t slot = 1; slot < node.inputs.size(); ++slot) {
     if (node.input(slot) && node.constant(slot) == nullptr) return false;
   }
@@ -33,7 +33,7 @@ bool CanClamp(const Node& node, QuantRule rule) {
       return true;
     case QuantRule::kAdd:
     case QuantRule::kMul:
-      return node.Is("Add") || node.Is("Mul") || node.Is("Sub");
+      return node.Is(Op::kAdd) || node.Is(Op::kMul) || node.Is(Op::kSub);
     default:
       return false;
   }
@@ -204,8 +204,8 @@ class Fusions {
 }  // namespace
 
 bool NeedsTable(const Node& node, const OperatorQuantization& op) {
-  return op.quantized && op.table.empty() && op.absorbed_by.empty() && !node.Is("Add") &&
-         !node.Is("Sub") && !node.Is("Mul") && IsTableCandidate(node, op.rule);
+  return op.quantized && op.table.empty() && op.absorbed_by.empty() && !node.Is(Op::kAdd) &&
+         !node.Is(Op::kSub) && !node.Is(Op::kMul) && IsTableCandidate(node, op.rule);
 }
 
 void FindFusions(const Graph& graph, QuantizationRecord& record,

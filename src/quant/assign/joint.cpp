@@ -94,7 +94,7 @@ bool ServesOnly(const Graph& graph, const QuantizationRecord& record, const Valu
 /// would leave no codes for anything else.
 bool PadsWithAnother(const Node& node) {
   constexpr float kLargest = 1e4;
-  if (!node.Is("Pad") || node.attributes.String("mode", "constant") != "constant") return false;
+  if (!node.Is(Op::kPad) || node.attributes.String("mode", "constant") != "constant") return false;
   const Tensor* value = node.constant(2);
   if (value == nullptr || value->dtype() != DType::kFloat32 || value->count() != 1) return false;
   const float padding = value->data<float>()[0];

@@ -67,7 +67,7 @@ const char* WhyFloatPassive(const Node& node) {
 QuantRule RuleOf(const Node& node) {
   const OpDef* op = FindOp(node);
   if (op == nullptr) return QuantRule::kFloat;
-  if (node.Is("Relu") || node.Is("Clip")) return QuantRule::kUnary;
+  if (node.Is(Op::kRelu) || node.Is(Op::kClip)) return QuantRule::kUnary;
   return op->quant;
 }
 
@@ -83,7 +83,7 @@ int BiasSlot(const Node& node, QuantRule rule) {
 }
 
 int WeightAxis(const Node& node, QuantRule rule) {
-  if (node.Is("ConvTranspose")) {
+  if (node.Is(Op::kConvTranspose)) {
     // The output axis of a ConvTranspose's weights [in, out / group, ...]: the first if groups have
     // one channel each, else the second, which the groups share.
     const int64_t group = node.attributes.Int("group", 1);
@@ -97,7 +97,7 @@ int WeightAxis(const Node& node, QuantRule rule) {
 }
 
 bool HasFloatForm(const Node& node, QuantRule rule) {
-  return WeightSlot(node, rule) >= 0 && !node.Is("ConvTranspose");
+  return WeightSlot(node, rule) >= 0 && !node.Is(Op::kConvTranspose);
 }
 
 bool IsTableCandidate(const Node& node, QuantRule rule) {
@@ -143,18 +143,18 @@ const char* WhyFloat(const Graph&, const Node& node, QuantRule rule,
     case QuantRule::kConv:
       return WhyFloatWeighted(node, rule);
     case QuantRule::kMatMul:
-      if (!node.Is("MatMul") || node.input(1) == nullptr || node.input(1)->is_constant()) {
+      if (!node.Is(Op::kMatMul) || node.input(1) == nullptr || node.input(1)->is_constant()) {
         return WhyFloatWeighted(node, rule);
       }
       return data->is_constant() ? "its first operand is constant" : mixed ? kMixed : nullptr;
     case QuantRule::kAdd:
     case QuantRule::kMul:
-      if (node.Is("Add") || node.Is("Sub") || node.Is("Mul")) {
+      if (node.Is(Op::kAdd) || node.Is(Op::kSub) || node.Is(Op::kMul)) {
         return mixed ? kMixed : nullptr;
       }
       return table ? nullptr : kNoIntegerOperator;
     case QuantRule::kConcat:
-      if (!node.Is("Concat")) return kNoIntegerOperator;
+      if (!node.Is(Op::kConcat)) return kNoIntegerOperator;
       return mixed ? kMixed : nullptr;
     case QuantRule::kAveragePool:
       if (node.op_type == "ReduceMean") {

@@ -12,7 +12,7 @@ const OperatorQuantization* Quantized(const QuantizationRecord& record, const No
 }
 
 bool JoinsFloats(const Node& node) {
-  if (!node.Is("Concat") || node.inputs.size() < 2 || node.output(0) == nullptr) return false;
+  if (!node.Is(Op::kConcat) || node.inputs.size() < 2 || node.output(0) == nullptr) return false;
   const Value& result = *node.outputs[0];
   return result.type.dtype == DType::kFloat32 && RankOf(result) > 0 &&
          std::find(node.inputs.begin(), node.inputs.end(), nullptr) == node.inputs.end();
@@ -25,24 +25,26 @@ int64_t AxisOf(const Node& concat) {
 
 namespace {
 
-bool IsAverage(const Node& node) { return node.Is("AveragePool") || node.Is("GlobalAveragePool"); }
+bool IsAverage(const Node& node) {
+  return node.Is(Op::kAveragePool) || node.Is(Op::kGlobalAveragePool);
+}
 
 bool IsPool(const Node& node) {
-  return IsAverage(node) || node.Is("GlobalMaxPool") ||
-         (node.Is("MaxPool") && node.output(1) == nullptr);
+  return IsAverage(node) || node.Is(Op::kGlobalMaxPool) ||
+         (node.Is(Op::kMaxPool) && node.output(1) == nullptr);
 }
 
 /// Whether g(f * x) = f * g(x) for f > 0, element by element or for every channel.
 bool IsHomogeneous(const Node& node) {
-  return node.Is("Relu") || node.Is("LeakyRelu") || node.Is("Identity") || IsPool(node) ||
-         ((node.Is("Resize") || node.Is("Upsample")) &&
+  return node.Is(Op::kRelu) || node.Is(Op::kLeakyRelu) || node.Is(Op::kIdentity) || IsPool(node) ||
+         ((node.Is(Op::kResize) || node.Is(Op::kUpsample)) &&
           node.attributes.String("coordinate_transformation_mode", "") != "tf_crop_and_resize");
 }
 
 /// Whether the result of the operator depends on some elements only.
 bool Selects(const Node& node) {
-  return node.Is("Slice") || node.Is("Split") || node.Is("Gather") || node.Is("GatherND") ||
-         node.Is("GatherElements");
+  return node.Is(Op::kSlice) || node.Is(Op::kSplit) || node.Is(Op::kGather) ||
+         node.Is(Op::kGatherND) || node.Is(Op::kGatherElements);
 }
 
 bool IsProduct(const QuantizationRecord& record, const Node& node) {
@@ -52,7 +54,7 @@ bool IsProduct(const QuantizationRecord& record, const Node& node) {
 
 /// Whether the operator converts [N, C, 1, 1] to [N, C].
 bool DropsPixels(const Node& node) {
-  if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
+  if (!node.Is(Op::kFlatten) && !node.Is(Op::kReshape) && !node.Is(Op::kSqueeze)) return false;
   const auto& from = node.inputs[0]->type.shape;
   const auto& to = node.outputs[0]->type.shape;
   if (!from || !to || from->size() < 3 || to->size() != 2 || !((*from)[1] == (*to)[1])) {
@@ -67,7 +69,7 @@ bool DropsPixels(const Node& node) {
 int AxisBehind(const Node& node, int axis) {
   const Value* output = node.output(0);
   if (output == nullptr || RankOf(*output) == 0) return -1;
-  if (node.Is("Transpose")) {
+  if (node.Is(Op::kTranspose)) {
     const std::vector<int64_t> order = node.attributes.Ints("perm");
     const auto rank = static_cast<int>(RankOf(*output));
     for (int i = 0; i < rank; ++i) {
@@ -77,7 +79,7 @@ int AxisBehind(const Node& node, int axis) {
     return -1;
   }
   if (DropsPixels(node)) return axis == 1 ? 1 : -1;
-  if (IsPool(node) || node.Is("Resize") || node.Is("Upsample")) {
+  if (IsPool(node) || node.Is(Op::kResize) || node.Is(Op::kUpsample)) {
     return axis == 1 && IsHomogeneous(node) ? 1 : -1;
   }
   return IsHomogeneous(node) ? axis : -1;
@@ -123,7 +125,7 @@ class Explorer {
 
   bool TakesFactors(const Node& node, const Value& value, int axis) const {
     const OperatorQuantization* op = Quantized(record_, &node);
-    if (op == nullptr || node.Is("ConvTranspose") || node.input(0) != &value ||
+    if (op == nullptr || node.Is(Op::kConvTranspose) || node.input(0) != &value ||
         node.input(1) == &value || WeightSlot(node, op->rule) != 1) {
       return false;
     }

@@ -179,7 +179,7 @@ class Separator {
     return std::all_of(reach.layers.begin(), reach.layers.end(), [&](const Reach::Layer& layer) {
       const Tensor& weights = layer.node->inputs[1]->constant;
       const int64_t group = std::max<int64_t>(1, layer.node->attributes.Int("group", 1));
-      const int64_t inputs = layer.node->Is("Conv")                         ? weights.dim(1) * group
+      const int64_t inputs = layer.node->Is(Op::kConv)                      ? weights.dim(1) * group
                              : layer.node->attributes.Int("transB", 0) != 0 ? weights.dim(1)
                                                                             : weights.dim(0);
       return inputs == static_cast<int64_t>(channels);
@@ -230,7 +230,7 @@ class Separator {
       const std::optional<Range> range = channels ? channels->Times(channels_) : std::nullopt;
       if (range) return *range;
     }
-    const bool positive = value.producer && value.producer->Is("Relu");
+    const bool positive = value.producer && value.producer->Is(Op::kRelu);
     return {positive ? 0 : joined.min, joined.max};
   }
 

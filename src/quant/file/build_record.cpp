@@ -90,7 +90,7 @@ class RecordBuilder {
   /// Whether a Pad adds a number that its data's integers can represent. This is 0, which lies on
   /// every grid, or any number if everything the Pad writes is rounded to the grid of its data.
   bool PadsOnGrid(const Node& node) const {
-    const Tensor* value = node.Is("Pad") ? node.constant(2) : nullptr;
+    const Tensor* value = node.Is(Op::kPad) ? node.constant(2) : nullptr;
     const TensorQuantizationConfig* data = Read(node, 0);
     if (!value || !data || value->count() != 1 || value->AsDouble(0) == 0) return true;
     const auto written = file_.writes.find(node.outputs[0]->name);
@@ -341,7 +341,7 @@ class RecordBuilder {
   }
 
   static bool PadValue(const Node& node, const OperatorQuantization& op, size_t slot) {
-    return op.quantized && node.Is("Pad") && slot == 2 && node.constant(2) &&
+    return op.quantized && node.Is(Op::kPad) && slot == 2 && node.constant(2) &&
            node.constant(2)->dtype() == DType::kFloat32;
   }
 

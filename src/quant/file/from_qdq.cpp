@@ -126,7 +126,7 @@ void RestoreFloatWeights(QuantizedModel& model,
 
 std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   const bool any = std::any_of(source.nodes().begin(), source.nodes().end(),
-                               [](const auto& node) { return node->Is("DequantizeLinear"); });
+                               [](const auto& node) { return node->Is(Op::kDequantizeLinear); });
   if (!any) return std::nullopt;
   Graph graph = source.Clone();
   FileQuantization file = RemovePairs(graph, keep_weights);

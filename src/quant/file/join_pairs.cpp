@@ -13,7 +13,7 @@ bool IsPlainPair(const Node* node, const char* op_type) {
       node->constant(2) == nullptr) {
     return false;
   }
-  const Value* integers = node->Is("QuantizeLinear") ? node->output() : node->input(0);
+  const Value* integers = node->Is(Op::kQuantizeLinear) ? node->output() : node->input(0);
   return IsByte(integers->type.dtype);
 }
 
@@ -21,7 +21,7 @@ bool IsPlainPair(const Node* node, const char* op_type) {
 Node* ConstantPair(const Node& node, size_t slot) {
   const Value* value = node.input(slot);
   Node* pair = value ? value->producer : nullptr;
-  const bool fits = pair && pair->Is("DequantizeLinear") && pair->constant(0) &&
+  const bool fits = pair && pair->Is(Op::kDequantizeLinear) && pair->constant(0) &&
                     pair->constant(1) && pair->constant(1)->dtype() == DType::kFloat32 &&
                     pair->constant(1)->rank() <= 1 && pair->attributes.Int("block_size", 0) == 0;
   return fits ? pair : nullptr;
@@ -93,7 +93,7 @@ bool Join(Graph& graph, Node* node) {
 bool JoinPairs(Graph& graph) {
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) {
-    if (node->Is("ConvTranspose")) nodes.push_back(node.get());
+    if (node->Is(Op::kConvTranspose)) nodes.push_back(node.get());
   }
   bool changed = false;
   for (Node* node : nodes) changed = Join(graph, node) || changed;

@@ -88,7 +88,7 @@ class PairRemover {
   FileQuantization Run() {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) {
-      if (node->Is("QuantizeLinear")) nodes.push_back(node.get());
+      if (node->Is(Op::kQuantizeLinear)) nodes.push_back(node.get());
     }
     for (Node* node : nodes) {
       if (!IsReadUnrounded(*node)) RemovePair(*node);
@@ -96,7 +96,7 @@ class PairRemover {
     nodes.clear();
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
     for (Node* node : nodes) {
-      if (!node->Is("DequantizeLinear")) continue;
+      if (!node->Is(Op::kDequantizeLinear)) continue;
       if (node->inputs[0]->is_constant()) {
         RemoveConstant(*node);
       } else {
@@ -120,7 +120,7 @@ class PairRemover {
   /// Whether the value is a constant, or the result of a pair for one.
   static bool IsParameter(const Value* value) {
     const Node* pair = value->producer;
-    return value->is_constant() || (pair && pair->Is("DequantizeLinear") && pair->constant(0) &&
+    return value->is_constant() || (pair && pair->Is(Op::kDequantizeLinear) && pair->constant(0) &&
                                     pair->constant(1) && (!pair->input(2) || pair->constant(2)));
   }
 
@@ -150,9 +150,9 @@ class PairRemover {
     }
     return graph_.IsOutput(real) ||
            std::any_of(real->consumers.begin(), real->consumers.end(), [&](const Node* reader) {
-             if (reader->Is("Shape") || reader->Is("Size")) return false;
+             if (reader->Is(Op::kShape) || reader->Is(Op::kSize)) return false;
              TensorQuantizationConfig other;
-             return !reader->Is("QuantizeLinear") || !ReadPair(*reader, other) ||
+             return !reader->Is(Op::kQuantizeLinear) || !ReadPair(*reader, other) ||
                     !SameCodes(config, other);
            });
   }
@@ -161,7 +161,7 @@ class PairRemover {
   bool ReadPair(const Node& quantize, TensorQuantizationConfig& config) const {
     if (!ReadConfig(quantize, QuantizedType(quantize), 0, config)) return false;
     const Node* limit = graph_.SoleConsumer(quantize.outputs[0]);
-    if (limit && limit->Is("Clip")) ReadLimit(*limit, config);
+    if (limit && limit->Is(Op::kClip)) ReadLimit(*limit, config);
     return true;
   }
 
@@ -211,7 +211,7 @@ class PairRemover {
     const bool stays = graph_.IsOutput(integers);
     if (stays && (graph_.IsInput(real) || graph_.SoleConsumer(real) != &quantize)) return;
     Node* limit = stays ? nullptr : graph_.SoleConsumer(integers);
-    if (limit && limit->Is("Clip") && ReadLimit(*limit, config)) {
+    if (limit && limit->Is(Op::kClip) && ReadLimit(*limit, config)) {
       integers = limit->outputs[0];
       if (graph_.IsOutput(integers)) return;
     } else {
@@ -221,7 +221,7 @@ class PairRemover {
     bool named = graph_.IsOutput(real) || graph_.IsInput(real);  // a value has only one name
     for (const Node* pair : pairs) {
       TensorQuantizationConfig other;
-      if (!pair->Is("DequantizeLinear") ||
+      if (!pair->Is(Op::kDequantizeLinear) ||
           !ReadConfig(*pair, QuantizedType(quantize), rank, other) ||
           !SameQuantization(config, other)) {
         return;
@@ -281,8 +281,8 @@ class PairRemover {
     const auto is_weight = [result](const Node* reader) {
       return reader->input(1) == result && reader->input(0) != result &&
              reader->input(2) != result &&
-             (reader->Is("Conv") || reader->Is("ConvTranspose") || reader->Is("Gemm") ||
-              reader->Is("MatMul"));
+             (reader->Is(Op::kConv) || reader->Is(Op::kConvTranspose) || reader->Is(Op::kGemm) ||
+              reader->Is(Op::kMatMul));
     };
     const bool leave_out =
         !keep_weights_ && IsByte(config.dtype) && !graph_.IsOutput(result) &&

@@ -68,10 +68,10 @@ bool Speller::Run(std::string_view only) {
   bool any = false;
   for (Node* node : nodes) {
     if (erased_.contains(node)) continue;
-    if (!only.empty() && node->op_type != only && !(node->Is("Clip") && IsMade(*node))) continue;
+    if (!only.empty() && node->op_type != only && !(node->Is(Op::kClip) && IsMade(*node))) continue;
     // A node with several scales has an axis; integers that move then would lose it, so their
     // format is not recorded.
-    if (node->Is("QuantizeLinear") && !(node->constant(1) && node->constant(1)->count() > 1)) {
+    if (node->Is(Op::kQuantizeLinear) && !(node->constant(1) && node->constant(1)->count() > 1)) {
       formats_[node->outputs[0]] = {node->input(1), node->input(2)};
     }
     const QLinearRow* row =
@@ -82,7 +82,7 @@ bool Speller::Run(std::string_view only) {
       Compute(*node, *row);
     } else if (node->op_type == "QLinearConcat") {
       Concat(*node);
-    } else if (node->Is("ConvInteger") || node->Is("MatMulInteger")) {
+    } else if (node->Is(Op::kConvInteger) || node->Is(Op::kMatMulInteger)) {
       if (!Sums(*node)) continue;
     } else if (IsInteger(node->output(0)) && IsInteger(node->input(0))) {
       Move(*node);
@@ -110,7 +110,7 @@ std::string Speller::RealName(const Value* integers) const {
 /// Whether the node reads the result of an operator that this pass replaced before.
 bool Speller::IsMade(const Node& node) const {
   const Node* maker = node.inputs[0]->producer;
-  return maker && maker->Is("QuantizeLinear") && made_.contains(maker->inputs[0]);
+  return maker && maker->Is(Op::kQuantizeLinear) && made_.contains(maker->inputs[0]);
 }
 
 /// Repeats a constant. A QLinear operator may have one scale with many zero points or vice versa;
@@ -247,11 +247,11 @@ void Speller::Move(Node& node) {
   }
   const Format format = known->second;
   const Node* maker = node.inputs[0]->producer;
-  if (node.Is("Clip") && maker && maker->Is("QuantizeLinear") && !IsMade(node)) {
+  if (node.Is(Op::kClip) && maker && maker->Is(Op::kQuantizeLinear) && !IsMade(node)) {
     formats_[node.outputs[0]] = format;  // a pair of the file itself
     return;
   }
-  if (node.Is("Clip") && Limit(node, format)) return;
+  if (node.Is(Op::kClip) && Limit(node, format)) return;
   std::vector<Value*> inputs = node.inputs;
   for (Value*& input : inputs) {
     if (IsInteger(input)) input = Dequantized(node, input, format);
@@ -268,7 +268,7 @@ bool Speller::Limit(Node& clip, const Format& format) {
   const Tensor* high = clip.constant(2);
   const Value* zero_point = format.zero_point;
   if (low == nullptr || high == nullptr || zero_point == nullptr || !zero_point->is_constant() ||
-      !format.scale->is_constant() || !maker->Is("QuantizeLinear") ||
+      !format.scale->is_constant() || !maker->Is(Op::kQuantizeLinear) ||
       !made_.contains(maker->inputs[0]) || graph_.SoleConsumer(integers) != &clip) {
     return false;
   }

@@ -72,12 +72,12 @@ bool Speller::Sums(Node& node) {
   if (own_zero && !input.zero_point->is_constant()) return false;
   if (*zero != (own_zero ? input.zero_point->constant.AsInt64(0) : 0)) return false;
 
-  const bool conv = node.Is("ConvInteger");
+  const bool conv = node.Is(Op::kConvInteger);
   if (integers->rank() < 2 || (!conv && integers->rank() != 2)) return false;
   const int64_t channels = integers->dim(conv ? 0 : 1);
   const int64_t rank = conv ? integers->rank() - 2 : 0;
   Node* cast = graph_.SoleConsumer(node.outputs[0]);
-  if (cast == nullptr || !cast->Is("Cast")) return false;
+  if (cast == nullptr || !cast->Is(Op::kCast)) return false;
   Node* product = Next(graph_, cast->outputs[0], "Mul");
   if (product == nullptr) return false;
   const Tensor* factors = PerChannel(*product, cast->outputs[0], channels, rank);

@@ -41,11 +41,11 @@ bool Moves(const Node& node) {
 
 /// Whether the slot is the input of a softmax, or of an operator like it.
 bool IsSoftmaxInput(const Node& node, size_t slot) {
-  if (node.Is("Softmax") || node.Is("LogSoftmax") || node.Is("Hardmax") ||
-      node.Is("ReduceLogSumExp")) {
+  if (node.Is(Op::kSoftmax) || node.Is(Op::kLogSoftmax) || node.Is(Op::kHardmax) ||
+      node.Is(Op::kReduceLogSumExp)) {
     return slot == 0;
   }
-  if (node.Is("Attention")) return slot == 3;
+  if (node.Is(Op::kAttention)) return slot == 3;
   if (node.domain != kMicrosoftDomain) return false;
   return (node.op_type == "Attention" && slot == 5) ||
          (node.op_type == "MultiHeadAttention" && slot == 5) ||
@@ -98,7 +98,7 @@ class Finder {
   void FindFar(const Node& node) {
     const Value* output = node.output();
     if (output == nullptr || output->type.dtype != DType::kFloat32) return;
-    if (node.Is("ConstantOfShape")) {
+    if (node.Is(Op::kConstantOfShape)) {
       const Tensor* number = node.attributes.TensorValue("value");
       if (number && number->dtype() == DType::kFloat32 &&
           std::fabs(number->data<float>()[0]) >= kFar) {
@@ -106,7 +106,7 @@ class Finder {
       }
       return;
     }
-    if (node.Is("Log") && !IsData(node.input(0))) {  // logarithm of a mask of zeros and ones
+    if (node.Is(Op::kLog) && !IsData(node.input(0))) {  // logarithm of a mask of zeros and ones
       far_[output] = {false, std::numeric_limits<float>::infinity()};
       return;
     }
@@ -125,7 +125,7 @@ class Finder {
     if (!made) return;
     const bool moved = Moves(node);
     if (moved) made->everywhere = FarOf(node.input(0)) && FarOf(node.input(0))->everywhere;
-    if (node.Is("Trilu")) made->everywhere = false;
+    if (node.Is(Op::kTrilu)) made->everywhere = false;
     constexpr std::string_view kKept[] = {"Where", "Mul", "Add",  "Sub",      "Min",
                                           "Max",   "Neg", "Cast", "Identity", "Clip"};
     const bool kept = moved || std::any_of(std::begin(kKept), std::end(kKept),
@@ -142,7 +142,7 @@ class Finder {
     bool any = false;
     bool masks = false;
     bool data = false;
-    for (size_t slot = node.Is("Where") ? 1 : 0; slot < node.inputs.size(); ++slot) {
+    for (size_t slot = node.Is(Op::kWhere) ? 1 : 0; slot < node.inputs.size(); ++slot) {
       const Value* input = node.inputs[slot];
       const auto filled = masks_.filled.find(input);
       if (filled != masks_.filled.end()) {
@@ -153,7 +153,7 @@ class Finder {
       } else if (const auto far = FarOf(input); far && Joins(node)) {
         // If every element is far, the operand is a bound or a shift; only a Where selects some of
         // them.
-        if (far->everywhere && !node.Is("Where")) continue;
+        if (far->everywhere && !node.Is(Op::kWhere)) continue;
         any = masks = true;
         fill = std::min(fill, far->magnitude);
       }
@@ -161,13 +161,14 @@ class Finder {
     if (!any || !data) return;
     if (masks) masks_.nodes.insert(&node);
     float factor = 1;
-    if (node.Is("Mul") || node.Is("Div")) {
+    if (node.Is(Op::kMul) || node.Is(Op::kDiv)) {
       const size_t slot = IsScalar(node.input(1)) ? 1 : 0;
-      if (!IsScalar(node.input(slot)) || (slot == 0 && node.Is("Div"))) return;
+      if (!IsScalar(node.input(slot)) || (slot == 0 && node.Is(Op::kDiv))) return;
       factor = std::fabs(node.input(slot)->constant.data<float>()[0]);
-      if (node.Is("Div")) factor = 1 / factor;
-    } else if (!masks && !Moves(node) && !Joins(node) && !node.Is("MaxPool") && !node.Is("Neg") &&
-               !node.Is("GlobalMaxPool") && !node.Is("ReduceMax") && !node.Is("Concat")) {
+      if (node.Is(Op::kDiv)) factor = 1 / factor;
+    } else if (!masks && !Moves(node) && !Joins(node) && !node.Is(Op::kMaxPool) &&
+               !node.Is(Op::kNeg) && !node.Is(Op::kGlobalMaxPool) && !node.Is(Op::kReduceMax) &&
+               !node.Is(Op::kConcat)) {
       return;
     }
     if (fill * factor >= kNear) masks_.filled[output] = fill * factor;
@@ -183,15 +184,15 @@ class Finder {
     const bool joins = Joins(node);
     int data = 0;
     bool spread = false;  // an operand with more than one element
-    for (size_t slot = node.Is("Where") ? 1 : 0; slot < node.inputs.size(); ++slot) {
+    for (size_t slot = node.Is(Op::kWhere) ? 1 : 0; slot < node.inputs.size(); ++slot) {
       data += IsData(node.inputs[slot]);
       spread = spread ||
                (node.inputs[slot] && !IsData(node.inputs[slot]) && !IsScalar(node.inputs[slot]));
     }
     const OpDef* op = FindOp(node);
-    const bool scales = data == 1 && !spread && (node.Is("Mul") || node.Is("Div"));
-    const bool passes = joins || scales || Moves(node) || node.Is("Clip") || node.Is("Cast") ||
-                        node.Is("Identity") || node.Is("Dropout");
+    const bool scales = data == 1 && !spread && (node.Is(Op::kMul) || node.Is(Op::kDiv));
+    const bool passes = joins || scales || Moves(node) || node.Is(Op::kClip) ||
+                        node.Is(Op::kCast) || node.Is(Op::kIdentity) || node.Is(Op::kDropout);
     if (op == nullptr || !passes) return;
     for (const Node* reader : output->consumers) {
       for (size_t slot = 0; slot < reader->inputs.size(); ++slot) {
@@ -199,16 +200,16 @@ class Finder {
       }
     }
     softmaxed_.insert(&node);
-    if (joins && (data > 1 || spread || node.Is("Where"))) masks_.nodes.insert(&node);
+    if (joins && (data > 1 || spread || node.Is(Op::kWhere))) masks_.nodes.insert(&node);
   }
 
   bool ReadsForSoftmax(const Node& reader, size_t slot) const {
     if (IsSoftmaxInput(reader, slot) || softmaxed_.contains(&reader)) return true;
     // A softmax that is decomposed: Exp(x - max of x) / its sum.
     if (!statistics_.contains(&reader)) return false;
-    if (reader.Is("ReduceMax") || reader.Is("Exp")) return true;
-    const Node* next = reader.Is("Sub") ? graph_.SoleConsumer(reader.output()) : nullptr;
-    return next && next->Is("Exp");
+    if (reader.Is(Op::kReduceMax) || reader.Is(Op::kExp)) return true;
+    const Node* next = reader.Is(Op::kSub) ? graph_.SoleConsumer(reader.output()) : nullptr;
+    return next && next->Is(Op::kExp);
   }
 
   const Graph& graph_;

@@ -51,9 +51,9 @@ void NormalizeForms(Graph& graph) {
   std::vector<Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
   for (Node* node : nodes) {
-    if (node->Is("Gemm")) FoldGemmFactors(graph, *node);
-    if (node->Is("GlobalMaxPool")) SpellGlobalMaxPool(*node);
-    if (node->Is("Identity") || (node->Is("Dropout") && node->output(1) == nullptr)) {
+    if (node->Is(Op::kGemm)) FoldGemmFactors(graph, *node);
+    if (node->Is(Op::kGlobalMaxPool)) SpellGlobalMaxPool(*node);
+    if (node->Is(Op::kIdentity) || (node->Is(Op::kDropout) && node->output(1) == nullptr)) {
       const Value* x = node->inputs[0];
       if (graph.IsOutput(node->outputs[0]) && (x->producer == nullptr || graph.IsOutput(x))) {
         SpellIdentity(graph, *node);

@@ -9,12 +9,12 @@ namespace {
 /// 16 bits (images, sound). Other integers count or number something, and so do the floats they are
 /// cast to (positions, masks).
 bool MakesData(const Node& node) {
-  if (node.Is("DequantizeLinear")) return true;
-  if (node.Is("Gather") || node.Is("GatherND") || node.Is("GatherElements")) {
+  if (node.Is(Op::kDequantizeLinear)) return true;
+  if (node.Is(Op::kGather) || node.Is(Op::kGatherND) || node.Is(Op::kGatherElements)) {
     const Tensor* table = node.constant(0);
     return table != nullptr && table->dtype() == DType::kFloat32;
   }
-  if (!node.Is("Cast") || node.input(0) == nullptr) return false;
+  if (!node.Is(Op::kCast) || node.input(0) == nullptr) return false;
   const DType dtype = node.input(0)->type.dtype;
   return dtype != DType::kBool && IsInteger(dtype) && DTypeBits(dtype) <= 16;
 }

@@ -43,7 +43,7 @@ bool IsReduction(const Node& node) {
   if (std::find(std::begin(kPools), std::end(kPools), node.op_type) != std::end(kPools)) {
     return true;
   }
-  if (node.Is("MatMul") || node.Is("Gemm") || node.Is("Conv")) {
+  if (node.Is(Op::kMatMul) || node.Is(Op::kGemm) || node.Is(Op::kConv)) {
     return node.input(2) == nullptr && AddsUp(node.constant(1));
   }
   return node.op_type.starts_with("Reduce");
@@ -57,8 +57,8 @@ bool IsSimple(const Node& node) {
 }
 
 bool IsSquare(const Node& node) {
-  if (node.Is("Mul")) return node.inputs[0] == node.inputs[1];
-  const Tensor* power = node.Is("Pow") ? node.constant(1) : nullptr;
+  if (node.Is(Op::kMul)) return node.inputs[0] == node.inputs[1];
+  const Tensor* power = node.Is(Op::kPow) ? node.constant(1) : nullptr;
   return power && power->count() == 1 && power->AsDouble(0) == 2;
 }
 
@@ -105,12 +105,12 @@ class Finder {
 
   /// Whether the operator turns a statistic into a scale.
   bool MakesScale(const Node& node) const {
-    if (node.Is("Sqrt") || node.Is("Reciprocal")) return true;
-    if (node.Is("Div")) return IsStatistic(node.input(1));
+    if (node.Is(Op::kSqrt) || node.Is(Op::kReciprocal)) return true;
+    if (node.Is(Op::kDiv)) return IsStatistic(node.input(1));
     if (node.op_type == "ReduceL2" || node.op_type == "GlobalLpPool" || node.op_type == "LpPool") {
       return true;
     }
-    const Tensor* power = node.Is("Pow") ? node.constant(1) : nullptr;
+    const Tensor* power = node.Is(Op::kPow) ? node.constant(1) : nullptr;
     if (power == nullptr || power->count() != 1) return false;
     const double exponent = power->AsDouble(0);
     return exponent < 0 || exponent != std::floor(exponent);
@@ -133,8 +133,8 @@ class Finder {
   /// If a normalization ends with the node, adds it to the result; returns the values that it
   /// normalizes.
   std::vector<const Value*> Apply(const Node& node) {
-    const bool quotient = node.Is("Div");
-    if ((!quotient && !node.Is("Mul")) || node.inputs.size() != 2) return {};
+    const bool quotient = node.Is(Op::kDiv);
+    if ((!quotient && !node.Is(Op::kMul)) || node.inputs.size() != 2) return {};
     for (const size_t slot : {size_t{1}, size_t{0}}) {
       const Value* statistic = node.inputs[slot];
       const Value* data = node.inputs[1 - slot];
@@ -149,7 +149,8 @@ class Finder {
 
   /// Adds the root of a statistic of squares, which counts by itself.
   std::vector<const Value*> Deviation(const Node& node) {
-    const bool root = node.Is("Sqrt") || (node.Is("Pow") && MakesScale(node)) || node.Is("Log");
+    const bool root =
+        node.Is(Op::kSqrt) || (node.Is(Op::kPow) && MakesScale(node)) || node.Is(Op::kLog);
     if (!root || !IsStatistic(node.output()) || IsScale(node.input(0))) return {};
     Region region = {&node};
     std::vector<const Node*> open = {&node};

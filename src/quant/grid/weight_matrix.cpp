@@ -39,7 +39,7 @@ const char* WhyNoProduct(const Node& node, const Tensor& weights) {
 
 WeightMatrix ViewConvolution(const Node& node, const Tensor& weights) {
   WeightMatrix view;
-  const bool transposed = node.Is("ConvTranspose");
+  const bool transposed = node.Is(Op::kConvTranspose);
   view.groups = node.attributes.Int("group", 1);
   view.rows = transposed ? weights.dim(1) * view.groups : weights.dim(0);
   view.scales = transposed && weights.dim(1) > 1 ? weights.dim(1) : view.rows;

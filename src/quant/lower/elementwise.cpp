@@ -66,7 +66,7 @@ void EmitBinary(Lowering& lowering, const Node& node, const OperatorQuantization
 void LowerSum(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Operand a = ReadOperand(lowering, node, op, 0);
   Operand b = ReadOperand(lowering, node, op, 1);
-  if (node.Is("Sub")) b = Negated(lowering, node, b);
+  if (node.Is(Op::kSub)) b = Negated(lowering, node, b);
   EmitBinary(lowering, node, op, "QLinearAdd", a, b);
 }
 

@@ -30,7 +30,7 @@ Tensor IntegerScalar(DType dtype, int64_t value) {
 /// The bounds of a Relu, or of a Clip with constant bounds.
 std::pair<float, float> ActivationBounds(const Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (node.Is("Relu")) return {0.0f, kInfinity};
+  if (node.Is(Op::kRelu)) return {0.0f, kInfinity};
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);
   return {low ? static_cast<float>(low->AsDouble(0)) : -kInfinity,

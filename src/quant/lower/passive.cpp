@@ -17,7 +17,7 @@ void LowerPassive(Lowering& lowering, const Node& node, const OperatorQuantizati
     }
   }
   // A Pad with zeros becomes one with the zero point.
-  if (node.Is("Pad") && node.attributes.String("mode", "constant") == "constant" &&
+  if (node.Is(Op::kPad) && node.attributes.String("mode", "constant") == "constant" &&
       node.input(2) == nullptr) {
     if (inputs.size() < 3) inputs.resize(3);
     inputs[2] = lowering.ZeroPointOf(format);

@@ -10,7 +10,7 @@ void LowerAverage(Lowering& lowering, const Node& node, const OperatorQuantizati
                                       lowering.ZeroPointOf(input), lowering.ScaleOf(output),
                                       lowering.ZeroPointOf(output)};
   AttributeMap attributes;
-  if (node.Is("AveragePool")) {
+  if (node.Is(Op::kAveragePool)) {
     attributes = node.attributes;
     attributes.Remove("dilations");  // all are 1
     attributes.Set("channels_last", int64_t{0});

@@ -119,7 +119,7 @@ void LowerConvolution(Lowering& lowering, const Node& node, const OperatorQuanti
                                 lowering.ScaleOf(output),
                                 lowering.ZeroPointOf(output)};
   if (Value* bias = EmitBias(lowering, node, op)) inputs.push_back(bias);
-  const bool transposed = node.Is("ConvTranspose");
+  const bool transposed = node.Is(Op::kConvTranspose);
   lowering.EmitCompute(node, op, transposed ? "QLinearConvTranspose" : "QLinearConv",
                        transposed ? kRequantDomain : "", std::move(inputs), node.attributes);
 }

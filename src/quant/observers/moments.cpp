@@ -155,7 +155,7 @@ struct InputMoments::Axis {
 std::vector<InputMoments::Axis> InputMoments::AxesOf(const Tensor& input) const {
   const Shape& weights = node_.inputs[1]->constant.shape();
   std::vector<Axis> axes(weights.size() - 2);
-  if (node_.Is("ConvTranspose")) {
+  if (node_.Is(Op::kConvTranspose)) {
     const Geometry g = TransposedGeometry(node_.attributes, input.shape(), weights);
     for (size_t axis = 0; axis < axes.size(); ++axis) {
       const size_t at = 3 - axes.size() + axis;

@@ -24,7 +24,7 @@ struct Call {
 /// Gradient of MaxPool and AveragePool: adds that of every output to the inputs it came from.
 Tensor PoolBackward(const Node& node, const Tensor& x, const Tensor& dy) {
   Tensor dx(DType::kFloat32, x.shape());
-  const bool is_max = node.Is("MaxPool");
+  const bool is_max = node.Is(Op::kMaxPool);
   const Window window = ReadWindow(node.attributes, node.attributes.Ints("kernel_shape"));
   const size_t spatial = window.rank();
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1};
@@ -94,19 +94,19 @@ std::vector<Tensor> BinaryBackward(const Call& call) {
                                           ? std::vector<int64_t>()
                                           : BroadcastIndex(own.shape(), dy.shape());
     const int64_t* place = mine.empty() ? nullptr : mine.data();
-    if (node.Is("Mul") || node.Is("Div")) {
+    if (node.Is(Op::kMul) || node.Is(Op::kDiv)) {
       const std::vector<int64_t> theirs = BroadcastIndex(other.shape(), dy.shape());
       const float *factors = other.data<float>(), *values = own.data<float>();
       for (int64_t i = 0; i < count; ++i) {
         const float factor = factors[theirs[static_cast<size_t>(i)]];
         const int64_t at = place ? place[i] : i;
-        const float slope = node.Is("Mul") ? factor
-                            : slot == 0    ? 1 / factor
-                                           : -factor / (values[at] * values[at]);
+        const float slope = node.Is(Op::kMul) ? factor
+                            : slot == 0       ? 1 / factor
+                                              : -factor / (values[at] * values[at]);
         to[at] += gradient[i] * slope;
       }
     } else {
-      const float sign = node.Is("Sub") && slot == 1 ? -1.0f : 1.0f;
+      const float sign = node.Is(Op::kSub) && slot == 1 ? -1.0f : 1.0f;
       if (place == nullptr) AddGradient(gradient, sign, count, to);
       for (int64_t i = 0; i < count && place; ++i) to[place[i]] += gradient[i] * sign;
     }
@@ -221,10 +221,10 @@ bool Moves(const Node& node) {
 }
 
 bool IsBinary(const Node& node) {
-  return node.Is("Add") || node.Is("Sub") || node.Is("Mul") || node.Is("Div");
+  return node.Is(Op::kAdd) || node.Is(Op::kSub) || node.Is(Op::kMul) || node.Is(Op::kDiv);
 }
 
-bool IsPool(const Node& node) { return node.Is("MaxPool") || node.Is("AveragePool"); }
+bool IsPool(const Node& node) { return node.Is(Op::kMaxPool) || node.Is(Op::kAveragePool); }
 
 /// The gradient of an elementwise function of its first input: the slope by central differences, or
 /// by one-sided ones at the border of its domain.
@@ -275,7 +275,7 @@ void DropWhatIsNoNumber(std::vector<Tensor>& gradients) {
 
 bool HasGradient(const Node& node) {
   return IsBinary(node) || IsProduct(node) || IsPool(node) || FindSingle(node) || Moves(node) ||
-         node.Is("Concat") || RuleOf(node) == QuantRule::kUnary;
+         node.Is(Op::kConcat) || RuleOf(node) == QuantRule::kUnary;
 }
 
 /// Finds the source of each output element by running the operator on the numbers of its input's
@@ -295,7 +295,7 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
   std::vector<const Tensor*> read;
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
     // Without the operand, Pad pads with 0.
-    const bool constant = node.Is("Pad") && slot == 2;
+    const bool constant = node.Is(Op::kPad) && slot == 2;
     read.push_back(node.inputs[slot] && !constant ? &inputs[slot] : nullptr);
   }
   read[0] = &numbers;
@@ -321,7 +321,7 @@ std::vector<Tensor> OperatorGradients::Compute(const Node& node, const std::vect
   const Call call{node, inputs, outputs, dy, wanted};
   if (IsBinary(node)) return BinaryBackward(call);
   if (IsProduct(node)) return ProductBackward(node, inputs, dy, wanted);
-  if (node.Is("Concat")) return ConcatBackward(call);
+  if (node.Is(Op::kConcat)) return ConcatBackward(call);
   std::vector<Tensor> out(inputs.size());
   if (!wanted[0]) return out;
   if (IsPool(node)) {

@@ -100,14 +100,14 @@ Tensor MaxPool(const Node& node, const Tensor& x) {
 }  // namespace
 
 std::optional<Tensor> EvaluateFast(const Node& node, const std::vector<const Tensor*>& inputs) {
-  if (node.Is("Clip") && AreFloats(inputs, 3)) {
+  if (node.Is(Op::kClip) && AreFloats(inputs, 3)) {
     return Clip(*inputs[0], inputs[1]->data<float>()[0], inputs[2]->data<float>()[0]);
   }
-  if (node.Is("Relu") && AreFloats(inputs, 1)) return Relu(*inputs[0]);
-  if (node.Is("Add") && AreFloats(inputs, 2) && inputs[0]->shape() == inputs[1]->shape()) {
+  if (node.Is(Op::kRelu) && AreFloats(inputs, 1)) return Relu(*inputs[0]);
+  if (node.Is(Op::kAdd) && AreFloats(inputs, 2) && inputs[0]->shape() == inputs[1]->shape()) {
     return Add(*inputs[0], *inputs[1]);
   }
-  if (node.Is("MaxPool") && AreFloats(inputs, 1) && node.outputs.size() == 1) {
+  if (node.Is(Op::kMaxPool) && AreFloats(inputs, 1) && node.outputs.size() == 1) {
     return MaxPool(node, *inputs[0]);
   }
   return std::nullopt;

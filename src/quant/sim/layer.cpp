@@ -15,7 +15,7 @@ LayerMath::LayerMath(const Node& node, QuantRule rule)
     : node_(node),
       rule_(rule),
       view_(ViewWeights(node, rule)),
-      transposed_(node.Is("ConvTranspose")) {}
+      transposed_(node.Is(Op::kConvTranspose)) {}
 
 Windows LayerMath::WindowsOf(const Tensor& x) const {
   Windows windows;

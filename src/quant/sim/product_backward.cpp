@@ -55,13 +55,13 @@ Tensor AddendBackward(const Tensor& c, const Tensor& dy, float beta) {
 
 }  // namespace
 
-bool IsProduct(const Node& node) { return node.Is("MatMul") || node.Is("Gemm"); }
+bool IsProduct(const Node& node) { return node.Is(Op::kMatMul) || node.Is(Op::kGemm); }
 
 std::vector<Tensor> ProductBackward(const Node& node, const std::vector<Tensor>& inputs,
                                     const Tensor& dy, const std::vector<bool>& wanted) {
   std::vector<Tensor> out(inputs.size());
   const Tensor &a = inputs[0], &b = inputs[1];
-  const bool gemm = node.Is("Gemm");
+  const bool gemm = node.Is(Op::kGemm);
   // A vector on the left is a row, one on the right a column.
   Layout left = a.rank() > 1 ? Plain(a.dim(a.rank() - 2), a.dim(a.rank() - 1)) : Plain(1, a.dim(0));
   Layout right =

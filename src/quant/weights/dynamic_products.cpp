@@ -46,7 +46,7 @@ void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
     std::tie(codes[p->slot - 1], scales[p->slot - 1]) =
         DerivePair(scope, *p, "_q", "_scale", [&] { return Columns(*p, directions); });
   }
-  if (!node.Is("LSTM") || node.attributes.Int("layout", 0) != 0) {
+  if (!node.Is(Op::kLSTM) || node.attributes.Int("layout", 0) != 0) {
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const Product& p = i == 0 ? w : r;
       const Tensor& wanted = *p.tensor;

@@ -5,7 +5,9 @@
 
 namespace requant {
 
-bool IsRecurrent(const Node& node) { return node.Is("LSTM") || node.Is("GRU") || node.Is("RNN"); }
+bool IsRecurrent(const Node& node) {
+  return node.Is(Op::kLSTM) || node.Is(Op::kGRU) || node.Is(Op::kRNN);
+}
 
 namespace {
 
@@ -36,7 +38,7 @@ void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& prod
 /// Why the constant weights in this slot of a node stay float; empty if they do not.
 std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, const Tensor& weights,
                      bool plain_only) {
-  const bool product = node.Is("MatMul") || node.Is("Gemm");
+  const bool product = node.Is(Op::kMatMul) || node.Is(Op::kGemm);
   if (!product && !IsRecurrent(node)) {
     return StrCat(node.op_type, " is no matrix product and no recurrent layer");
   }
@@ -53,9 +55,9 @@ std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, cons
     return "only one of its two weights is constant";
   }
   if (!product) return "";
-  const bool plain = node.Is("MatMul") || (node.attributes.Int("transA", 0) == 0 &&
-                                           node.attributes.Float("alpha", 1) == 1 &&
-                                           node.attributes.Float("beta", 1) == 1);
+  const bool plain = node.Is(Op::kMatMul) || (node.attributes.Int("transA", 0) == 0 &&
+                                              node.attributes.Float("alpha", 1) == 1 &&
+                                              node.attributes.Float("beta", 1) == 1);
   return plain || !plain_only ? "" : "it has transA, alpha or beta";
 }
 
@@ -65,7 +67,7 @@ std::vector<Product> FindProducts(const BodyScope& scope) {
   std::vector<Product> products;
   for (const auto& node : scope.graph().nodes()) {
     if (IsRecurrent(*node)) AddRecurrent(scope, *node, products);
-    if (!node->Is("MatMul") && !node->Is("Gemm")) continue;
+    if (!node->Is(Op::kMatMul) && !node->Is(Op::kGemm)) continue;
     const Tensor* weights = scope.ConstantOf(node->input(1));
     if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 2) continue;
     const bool transposed = node->attributes.Int("transB", 0) != 0;
@@ -78,9 +80,9 @@ std::vector<Product> FindProducts(const BodyScope& scope) {
     product.k_step = transposed ? 1 : product.n;
     product.n_step = transposed ? product.k : 1;
     product.axis = transposed ? 1 : 0;
-    product.plain = node->Is("MatMul") || (node->attributes.Int("transA", 0) == 0 &&
-                                           node->attributes.Float("alpha", 1) == 1 &&
-                                           node->attributes.Float("beta", 1) == 1);
+    product.plain = node->Is(Op::kMatMul) || (node->attributes.Int("transA", 0) == 0 &&
+                                              node->attributes.Float("alpha", 1) == 1 &&
+                                              node->attributes.Float("beta", 1) == 1);
     if (product.k > 0 && product.n > 0) products.push_back(product);
   }
   return products;

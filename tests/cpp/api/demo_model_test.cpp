@@ -48,7 +48,7 @@ TEST_F(DemoModel, EveryForcedKernelEqualsTheInterpreter) {
   for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat,
                                     RequantizeMode::kToNearest, RequantizeMode::kGemmlowp}) {
     const TensorMap feeds{{"image", images_->front()}};
-    const std::vector<Tensor> expected = Interpret(**integer_, feeds, {mode, {}});
+    const std::vector<Tensor> expected = Interpret(integer_->graph(), feeds, {mode, {}});
     std::set<std::string> families;  // the families that this network uses
     SessionOptions plain;
     plain.plan.requantize = mode;

@@ -40,8 +40,8 @@ std::vector<Tensor> Runs(const std::string& text, const Tensor& x) {
   std::vector<Tensor> out = {Interpret(ParseGraph(text), {{"x", x}})[0]};
   for (const bool optimize : {false, true}) {
     for (const bool prepare : {false, true}) {
-      const Graph graph = ParseGraph(text);
-      if (optimize) RunPasses(*graph, {});
+      Graph graph = ParseGraph(text);
+      if (optimize) RunPasses(graph, {});
       Session session(prepare ? PrepareForRun(graph) : PreparedModel::AsIs(graph.Clone()), {});
       out.push_back(session.Run({{"x", x}})[0]);
     }

@@ -40,8 +40,8 @@ std::string Difference(const std::string& text, const TensorMap& feeds) {
   const std::vector<Tensor> wanted = Interpret(graph, feeds, options);
   try {
     const PreparedModel ready = PrepareForRun(graph);
-    VerifyGraph(*ready);
-    std::string wrong = Compare(wanted, Interpret(*ready, feeds, options));
+    VerifyGraph(ready.graph());
+    std::string wrong = Compare(wanted, Interpret(ready.graph(), feeds, options));
     if (!wrong.empty()) return "session: " + wrong;
     const QuantizedModel model = ReadQuantized(graph);
     wrong = Compare(wanted, Interpret(LowerToInteger(model), feeds, options));

@@ -80,7 +80,7 @@ bool RunsQuantized(const RandomGraph& random, uint64_t seed) {
     return false;
   }
   for (const RequantizeMode mode : {RequantizeMode::kUpward, RequantizeMode::kFloat}) {
-    const Expected wanted = Compute(*integer, random.feeds, mode);
+    const Expected wanted = Compute(integer->graph(), random.feeds, mode);
     SessionOptions options;
     options.plan.requantize = mode;
     EXPECT_LT(Difference(Session(integer->Clone(), options).Run(random.feeds), wanted), kRounding);

@@ -156,7 +156,7 @@ TEST(Threads, SameBitsOfDecodersAndNorms) {
 
 TEST(Threads, SessionsThatWantFewerGetFewer) {
   const auto graph = PrepareForRun(Network(9));
-  const TensorMap feeds = RandomFeeds(*graph, 9);
+  const TensorMap feeds = RandomFeeds(graph.graph(), 9);
   testing::ThreadRunner runner(3);
   SessionOptions options;
   options.runner = &runner;

@@ -1,10 +1,10 @@
 #pragma once
 #include <stddef.h>
 
-#include "requantize/base.c"
-#include "requantize/output.c"
 #include "conv/outputs.c"
 #include "conv/weight.c"
+#include "requantize/base.c"
+#include "requantize/output.c"
 
 typedef struct {
   rq_window window;

@@ -1,10 +1,10 @@
 #pragma once
 #include <stddef.h>
 
-#include "requantize/base.c"
-#include "requantize/output.c"
 #include "conv/weight.c"
 #include "conv/window.c"
+#include "requantize/base.c"
+#include "requantize/output.c"
 
 /* Input i and tap k meet at output i * stride + k * dilation - pad. Weights are [in][out / groups]
    [kernel]; their zero points are indexed by channels of all groups. */

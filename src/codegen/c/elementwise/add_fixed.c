@@ -1,6 +1,6 @@
 #pragma once
-#include "requantize/base.c"
 #include "elementwise/broadcast.c"
+#include "requantize/base.c"
 
 /* ((a * a_factor + b * b_factor) + 2^(shift-1)) >> shift, operands where a and b come without zero
  * points. */

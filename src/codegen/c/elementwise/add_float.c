@@ -1,8 +1,8 @@
 #pragma once
 #include <math.h>
 
-#include "requantize/base.c"
 #include "elementwise/broadcast.c"
+#include "requantize/base.c"
 
 /* (a_scale * a + b_scale * b) / scale + zero, where every operation rounds to float32 by itself:
    volatile prevents fused multiply-adds. */

@@ -1,6 +1,6 @@
 #pragma once
-#include "requantize/base.c"
 #include "elementwise/broadcast.c"
+#include "requantize/base.c"
 #include "requantize/output.c"
 
 typedef struct {

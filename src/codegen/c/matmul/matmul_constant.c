@@ -1,6 +1,6 @@
 #pragma once
-#include "matmul/matmul.c"
 #include "conv/weight.c"
+#include "matmul/matmul.c"
 
 /* Multiplies by a constant [columns][inner]. If the output has no scales, y receives the sums
    themselves as int32_t. */

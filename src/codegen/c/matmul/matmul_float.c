@@ -1,6 +1,6 @@
 #pragma once
-#include "matmul/matmul.c"
 #include "conv/weight.c"
+#include "matmul/matmul.c"
 
 /* Multiplies by a constant [columns][inner]; one factor, or one per column, makes sums floats. */
 static void rq_matmul_float(const uint8_t* a, const rq_weights* b, float* y, const rq_matmul* p,

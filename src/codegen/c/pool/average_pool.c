@@ -1,10 +1,10 @@
 #pragma once
 #include <stddef.h>
 
-#include "requantize/base.c"
-#include "requantize/output.c"
 #include "conv/place.c"
 #include "conv/taps_inside.c"
+#include "requantize/base.c"
+#include "requantize/output.c"
 
 /* Scales are indexed by the number of averaged elements, minus 1. `pad_end` is used with
    count_pad. */

@@ -1,8 +1,8 @@
 #pragma once
 #include <stddef.h>
 
-#include "requantize/base.c"
 #include "conv/place.c"
+#include "requantize/base.c"
 
 /* The largest element of a window that lies inside; `flip` as in rq_byte. An empty window gives the
    least number. */

@@ -245,7 +245,7 @@ bool LowerVolume(PlanBuilder& builder, const Node& node) {
     if (node.input(slot) && node.constant(slot) == nullptr) return false;
   }
   // The padding is a pixel of -infinity; a window of only padding has another maximum.
-  if (is_float && node.Is("MaxPool") && !WindowsHoldData(node.attributes, x->type.shape)) {
+  if (is_float && node.Is(Op::kMaxPool) && !WindowsHoldData(node.attributes, x->type.shape)) {
     return false;
   }
   const bool convolves = node.op_type.ends_with("Conv");

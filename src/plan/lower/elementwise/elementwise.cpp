@@ -126,7 +126,7 @@ bool LowerUnary(PlanBuilder& builder, const Node& node) {
   UnaryF32Op op = UnaryF32Op::kClamp;
   float alpha = 0;
   float beta = 0;
-  if (node.Is("Relu") || node.Is("Clip")) {
+  if (node.Is(Op::kRelu) || node.Is(Op::kClip)) {
     const auto bounds = ReadClamp(node);
     if (!bounds) return false;
     alpha = static_cast<float>(bounds->lo);

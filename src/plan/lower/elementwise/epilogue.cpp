@@ -10,11 +10,11 @@ namespace requant {
 
 std::optional<ClampBounds> ReadClamp(const Node& node) {
   ClampBounds bounds;
-  if (node.Is("Relu")) {
+  if (node.Is(Op::kRelu)) {
     bounds.lo = 0;
     return bounds;
   }
-  if (!node.Is("Clip")) return std::nullopt;
+  if (!node.Is(Op::kClip)) return std::nullopt;
   if (const Attribute* min = node.attributes.Find("min")) {
     if (const float* value = std::get_if<float>(min)) bounds.lo = *value;
   }
@@ -35,7 +35,7 @@ namespace {
 
 /// The operand that `addition` adds to `own` if the step that computes `own` can add it, or null.
 const Value* ResidualOf(const PlanBuilder& builder, const Node& addition, const Value* own) {
-  const bool plain = addition.Is("Add") && own->type.dtype == DType::kFloat32;
+  const bool plain = addition.Is(Op::kAdd) && own->type.dtype == DType::kFloat32;
   if (!plain && !(addition.op_type == "QLinearAdd" && QAddOf(builder, addition))) return nullptr;
   const size_t b = plain ? 1 : 3;
   const Value* other = addition.inputs[addition.inputs[0] == own ? b : 0];

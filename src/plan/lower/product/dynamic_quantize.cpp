@@ -89,7 +89,7 @@ bool LowerDepthwiseInteger(PlanBuilder& builder, const Node& node) {
   const ConvGeometry& geometry = *found;
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
   const Node* cast = builder.Follower(node);
-  if (!IsDepthwise(geometry) || taps > 258 || cast == nullptr || !cast->Is("Cast") ||
+  if (!IsDepthwise(geometry) || taps > 258 || cast == nullptr || !cast->Is(Op::kCast) ||
       cast->outputs[0]->type.dtype != DType::kFloat32 || !HasOneInputZero(node)) {
     return false;
   }

@@ -104,7 +104,7 @@ bool IsTransposedOperand(const Node& node) {
     if (perm[i] != static_cast<int64_t>(from)) return false;
   }
   const Node& reader = *out->consumers[0];
-  return reader.Is("MatMul") && reader.inputs[1] == out && reader.inputs[0] != out &&
+  return reader.Is(Op::kMatMul) && reader.inputs[1] == out && reader.inputs[0] != out &&
          out->type.dtype == DType::kFloat32 && NumElements(out->type.StaticShape()) > 0;
 }
 

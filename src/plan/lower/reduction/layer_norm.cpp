@@ -51,7 +51,7 @@ bool LowerLayerNormalization(PlanBuilder& builder, const Node& node) {
   step.params.rows = static_cast<size_t>(NumElements(shape) / cols);
   step.params.cols = static_cast<size_t>(cols);
   step.params.epsilon = node.attributes.Float("epsilon", 1e-5F);
-  step.params.center = node.Is("LayerNormalization") ? 1 : 0;
+  step.params.center = node.Is(Op::kLayerNormalization) ? 1 : 0;
   const size_t row_bytes = step.params.cols * sizeof(float);
   Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(step.params.rows), 1,
          NumElements(shape) * 2, kElementsPerPart,  // the kernel makes two passes over the input

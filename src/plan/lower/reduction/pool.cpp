@@ -119,7 +119,7 @@ bool LowerPool(PlanBuilder& builder, const Node& node) {
   if (node.output(1) || kernel_shape.size() + 2 != input.size()) return false;
   const auto geometry = GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
   if (!geometry) return false;
-  if (node.Is("AveragePool")) {
+  if (node.Is(Op::kAveragePool)) {
     if (x->type.dtype != DType::kFloat32) return false;
     AddAverageF32(builder, node, *geometry, CountOf(node, input, kernel_shape));
     return true;

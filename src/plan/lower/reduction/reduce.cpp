@@ -63,7 +63,7 @@ bool LowerReduce(PlanBuilder& builder, const Node& node) {
   int64_t outer = Product(shape, 0, axes->begin);
   int64_t count = Product(shape, axes->begin, axes->end);
   int64_t inner = Product(shape, axes->end, shape.size());
-  const float factor = node.Is("ReduceMean") ? 1.0F / static_cast<float>(count) : 1.0F;
+  const float factor = node.Is(Op::kReduceMean) ? 1.0F / static_cast<float>(count) : 1.0F;
   // Channels-last keeps the elements of the channels, or of all pixels, adjacent as well.
   Layout layout = Layout::kPlain;
   if (builder.LayoutOf(x) == Layout::kChannelsLast) {

@@ -18,7 +18,7 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   const auto rank = static_cast<int64_t>(shape.size());
   if (x->type.dtype != DType::kFloat32 || rank == 0 || NumElements(shape) == 0) return false;
   // Before opset 13 everything from `axis` on is one row (onnx docs/Changelog.md, Softmax-11).
-  const bool fast = node.Is("FastSoftmax", kRequantDomain);  // always over the last axis
+  const bool fast = node.Is(Op::kFastSoftmax);  // always over the last axis
   const bool flattened = builder.graph().opset() < 13 && !fast;
   int64_t axis = node.attributes.Int("axis", flattened ? 1 : -1);
   if (axis < 0) axis += rank;
@@ -26,9 +26,9 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   for (int64_t i = axis; i < rank; ++i) cols *= shape[static_cast<size_t>(i)];
   const bool last = axis == rank - 1 || cols == shape[static_cast<size_t>(axis)];
   if (!flattened && !last) return false;
-  const SoftmaxOp op = fast                 ? SoftmaxOp::kFastSoftmax
-                       : node.Is("Softmax") ? SoftmaxOp::kSoftmax
-                                            : SoftmaxOp::kLogSoftmax;
+  const SoftmaxOp op = fast                    ? SoftmaxOp::kFastSoftmax
+                       : node.Is(Op::kSoftmax) ? SoftmaxOp::kSoftmax
+                                               : SoftmaxOp::kLogSoftmax;
   const SoftmaxF32Kernel& kernel =
       builder.Choose("softmax_f32", SoftmaxF32Kernels(),
                      [op](const SoftmaxF32Kernel& row) { return row.op == op; });

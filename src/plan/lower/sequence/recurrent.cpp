@@ -211,7 +211,7 @@ bool HasUsualActivations(const Node& node, Cell cell) {
 
 std::optional<RecurrentForm> FormOf(const Node& node) {
   RecurrentForm form;
-  form.cell = node.Is("LSTM") ? Cell::kLstm : node.Is("GRU") ? Cell::kGru : Cell::kRnn;
+  form.cell = node.Is(Op::kLSTM) ? Cell::kLstm : node.Is(Op::kGRU) ? Cell::kGru : Cell::kRnn;
   const AttributeMap& attributes = node.attributes;
   const std::string direction = attributes.String("direction", "forward");
   form.directions = direction == "bidirectional" ? 2 : 1;

@@ -82,7 +82,7 @@ class Chains {
 
   void Find(const Node& node) {
     const OperatorQuantization* op = Alone(&node);
-    if (op == nullptr || !node.Is("Add") || node.inputs[0]->is_constant() ||
+    if (op == nullptr || !node.Is(Op::kAdd) || node.inputs[0]->is_constant() ||
         node.inputs[1]->is_constant()) {
       return;
     }

@@ -27,7 +27,8 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 const Value* ScoresOf(const Graph& graph) {
   if (graph.outputs().size() != 1) return nullptr;
   const Value* scores = graph.outputs()[0];
-  while (scores->producer && scores->producer->Is("Softmax")) scores = scores->producer->inputs[0];
+  while (scores->producer && scores->producer->Is(Op::kSoftmax))
+    scores = scores->producer->inputs[0];
   const bool rows = scores->type.shape.has_value() && scores->type.shape->size() == 2;
   return rows && scores->producer ? scores : nullptr;
 }

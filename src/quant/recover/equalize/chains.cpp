@@ -10,13 +10,13 @@ namespace requant {
 namespace {
 
 bool IsLayer(const Node* node) {
-  return node && !node->Is("ConvTranspose") && HasWeightMatrix(*node, RuleOf(*node));
+  return node && !node->Is(Op::kConvTranspose) && HasWeightMatrix(*node, RuleOf(*node));
 }
 
 bool IsHomogeneous(const Node* node) {
-  if (node->Is("Relu")) return true;
+  if (node->Is(Op::kRelu)) return true;
   const Tensor* low = node->constant(1);
-  return node->Is("Clip") && low && low->AsDouble(0) == 0 &&
+  return node->Is(Op::kClip) && low && low->AsDouble(0) == 0 &&
          (node->input(2) == nullptr || node->constant(2) != nullptr);
 }
 
@@ -36,7 +36,7 @@ std::vector<LayerPair> FindPairs(Graph& graph) {
     if (!IsLayer(next)) continue;
     pair.second = next;
     const Value* read = (pair.activation ? pair.activation : pair.first)->outputs[0];
-    if (next->inputs[0] != read || next->Is("Conv") != node->Is("Conv")) continue;
+    if (next->inputs[0] != read || next->Is(Op::kConv) != node->Is(Op::kConv)) continue;
     const WeightEditor first(graph, pair.first);
     const WeightEditor second(graph, pair.second);
     if (first.outputs() != second.inputs()) continue;
@@ -49,7 +49,7 @@ std::vector<LayerPair> FindPairs(Graph& graph) {
 WeightEditor::WeightEditor(Graph& graph, Node* node) : graph_(graph), node_(node) {
   weights = node->inputs[1]->constant.Clone();
   if (const Tensor* constant = node->constant(2)) bias = constant->Clone();
-  if (node->Is("Conv")) {
+  if (node->Is(Op::kConv)) {
     groups_ = std::max<int64_t>(1, node->attributes.Int("group", 1));
     outputs_ = weights.dim(0);
     inputs_ = weights.dim(1) * groups_;

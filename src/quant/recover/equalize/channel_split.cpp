@@ -57,7 +57,7 @@ Rewritten SplitChannels(Graph& graph, const QuantizeOptions&) {
     StableSort(sorted, [&](size_t a, size_t b) { return range[a] > range[b]; });
     const auto count = static_cast<std::ptrdiff_t>((pair.channels + 49) / 50);
     const std::vector<int64_t> order(sorted.begin(), sorted.begin() + count);
-    const bool conv = pair.first->Is("Conv");
+    const bool conv = pair.first->Is(Op::kConv);
     const int64_t out_axis = conv || pair.first->attributes.Int("transB", 0) ? 0 : 1;
     const int64_t in_axis = conv || pair.second->attributes.Int("transB", 0) ? 1 : 0;
     first.weights = Repeat(first.weights, out_axis, order, 1);

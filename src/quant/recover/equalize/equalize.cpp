@@ -23,7 +23,7 @@ namespace {
 Rewritten Equalize(Graph& graph, bool through_clips) {
   std::vector<LayerPair> pairs = FindPairs(graph);
   std::erase_if(pairs, [through_clips](const LayerPair& pair) {
-    return pair.activation && pair.activation->Is("Clip") && !through_clips;
+    return pair.activation && pair.activation->Is(Op::kClip) && !through_clips;
   });
   std::map<Node*, WeightEditor> editors;
   std::set<Node*> clips;
@@ -34,7 +34,7 @@ Rewritten Equalize(Graph& graph, bool through_clips) {
     WeightEditor& first = editors.at(pair.first);
     // A bias of one number for all channels cannot be scaled channel by channel.
     if (!first.bias.empty() && first.bias.count() != pair.channels) continue;
-    if (pair.activation && pair.activation->Is("Clip")) clips.insert(pair.activation);
+    if (pair.activation && pair.activation->Is(Op::kClip)) clips.insert(pair.activation);
     ++equalized;
   }
   for (int round = 0; round < 20; ++round) {

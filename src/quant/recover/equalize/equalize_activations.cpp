@@ -46,7 +46,7 @@ bool IsUseful(const ScalingGroup& group, const QuantizationRecord& record) {
 /// Whether the value exists by itself, which those between a layer and its activation do not.
 bool IsWatched(const Value& value) {
   return std::none_of(value.consumers.begin(), value.consumers.end(),
-                      [](const Node* node) { return node->Is("Relu") || node->Is("Clip"); });
+                      [](const Node* node) { return node->Is(Op::kRelu) || node->Is(Op::kClip); });
 }
 
 /// Equalizes by two passes over the samples that precede calibration. The first finds the channels'
@@ -263,7 +263,7 @@ SampleRewriter::Result ActivationEqualizer::Apply() {
       body(value->constant.data<float>(), value->constant.count());
     };
     for (Node* node : group.scaling.makers) {
-      const bool conv = node->Is("Conv");
+      const bool conv = node->Is(Op::kConv);
       const bool rows = conv || node->attributes.Int("transB", 0) != 0;
       const auto channels = static_cast<int64_t>(factors.size());
       edit(*node, 1, [&](float* data, int64_t count) {

@@ -16,12 +16,12 @@ bool IsOwnConstant(const Node& node, size_t slot) {
 }
 
 bool IsLayer(const Node& node) {
-  if (node.Is("ConvTranspose") || !HasWeightMatrix(node, RuleOf(node))) return false;
+  if (node.Is(Op::kConvTranspose) || !HasWeightMatrix(node, RuleOf(node))) return false;
   return IsOwnConstant(node, 1) && (node.input(2) == nullptr || IsOwnConstant(node, 2));
 }
 
 bool IsNormalization(const Node& node) {
-  return node.Is("LayerNormalization") && node.attributes.Int("axis", -1) == -1 &&
+  return node.Is(Op::kLayerNormalization) && node.attributes.Int("axis", -1) == -1 &&
          IsOwnConstant(node, 1) && node.constant(1)->rank() == 1 &&
          (node.input(2) == nullptr || IsOwnConstant(node, 2)) && node.outputs.size() == 1;
 }
@@ -29,14 +29,14 @@ bool IsNormalization(const Node& node) {
 bool IsClip(const Node& node) {
   const Tensor* low = node.constant(1);
   const Tensor* high = node.constant(2);
-  return node.Is("Clip") && low && high && low->AsDouble(0) == 0 && high->AsDouble(0) > 0;
+  return node.Is(Op::kClip) && low && high && low->AsDouble(0) == 0 && high->AsDouble(0) > 0;
 }
 
 size_t RankOf(const Value& value) { return value.type.shape ? value.type.shape->size() : 0; }
 
 bool IsPool(const Node& node) {
-  return node.Is("AveragePool") || node.Is("GlobalAveragePool") ||
-         (node.Is("MaxPool") && node.outputs.size() == 1);
+  return node.Is(Op::kAveragePool) || node.Is(Op::kGlobalAveragePool) ||
+         (node.Is(Op::kMaxPool) && node.outputs.size() == 1);
 }
 
 bool SameShapes(const Node& node) {
@@ -48,7 +48,7 @@ bool SameShapes(const Node& node) {
 
 /// Whether the operator converts [N, C, 1, 1] to [N, C].
 bool IsFlattenedPixel(const Node& node) {
-  if (!node.Is("Flatten") && !node.Is("Reshape") && !node.Is("Squeeze")) return false;
+  if (!node.Is(Op::kFlatten) && !node.Is(Op::kReshape) && !node.Is(Op::kSqueeze)) return false;
   const auto& from = node.inputs[0]->type.shape;
   const auto& to = node.outputs[0]->type.shape;
   if (!from || !to || from->size() < 3 || to->size() != 2 || !((*from)[1] == (*to)[1]) ||
@@ -72,7 +72,7 @@ class Explorer {
       good_ = true;
       done_.clear();  // the reason why an earlier group failed applies to this one as well
       const Value* output = node->outputs[0];
-      Visit(output, node->Is("Conv") ? 1 : static_cast<int>(RankOf(*output)) - 1);
+      Visit(output, node->Is(Op::kConv) ? 1 : static_cast<int>(RankOf(*output)) - 1);
       if (good_ && !group_.readers.empty() && SameChannels()) groups.push_back(group_);
     }
     return groups;
@@ -90,14 +90,14 @@ class Explorer {
     if (!good_) return;
     Node& maker = *value->producer;
     if (IsLayer(maker) || IsNormalization(maker)) {
-      good_ = maker.Is("Conv") ? axis == 1 : axis == static_cast<int>(RankOf(*value)) - 1;
+      good_ = maker.Is(Op::kConv) ? axis == 1 : axis == static_cast<int>(RankOf(*value)) - 1;
       group_.makers.push_back(&maker);
     } else {
       Through(maker);
     }
     for (Node* reader : value->consumers) {
       if (IsLayer(*reader) && reader->inputs[0] == value) {
-        const int wanted = reader->Is("Conv") ? 1 : static_cast<int>(RankOf(*value)) - 1;
+        const int wanted = reader->Is(Op::kConv) ? 1 : static_cast<int>(RankOf(*value)) - 1;
         good_ = good_ && axis == wanted;
         group_.readers.push_back(reader);
       } else {
@@ -117,8 +117,8 @@ class Explorer {
       return;
     }
     const bool clip = IsClip(node);
-    const bool sum = node.Is("Add") && SameShapes(node);
-    if (!clip && !sum && !node.Is("Relu") && !IsPool(node)) {
+    const bool sum = node.Is(Op::kAdd) && SameShapes(node);
+    if (!clip && !sum && !node.Is(Op::kRelu) && !IsPool(node)) {
       good_ = false;
       return;
     }
@@ -140,8 +140,8 @@ class Explorer {
 
   bool SameChannels() {
     for (Node* node : group_.makers) {
-      const int64_t count = node->Is("Conv")                         ? node->constant(1)->dim(0)
-                            : node->Is("LayerNormalization")         ? node->constant(1)->count()
+      const int64_t count = node->Is(Op::kConv)                      ? node->constant(1)->dim(0)
+                            : node->Is(Op::kLayerNormalization)      ? node->constant(1)->count()
                             : node->attributes.Int("transB", 0) != 0 ? node->constant(1)->dim(0)
                                                                      : node->constant(1)->dim(1);
       if (group_.channels == 0) group_.channels = count;

@@ -49,7 +49,7 @@ struct ScalingTrial {
 template <typename Body>
 void ForWeights(const Node& node, int64_t channels, Body body) {
   const Tensor& weights = *node.constant(1);
-  if (node.Is("Conv")) {
+  if (node.Is(Op::kConv)) {
     const int64_t per_group = weights.dim(1);
     const int64_t groups = std::max<int64_t>(1, node.attributes.Int("group", 1));
     const int64_t rows = weights.dim(0) / groups;
