@@ -29,17 +29,17 @@ void CheckNotEmpty(const TensorMap& feeds) {
 
 }  // namespace
 
-Calibrator::Calibrator(Graph optimized, ParallelRunner* runner)
+Calibrator::Calibrator(ParallelRunner* runner, Graph optimized)
     : optimized_(std::move(optimized)), runner_(runner) {}
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
                        ParallelRunner* runner)
-    : Calibrator(PrepareFloatGraph(OptimizedFloatOf(float_graph)), runner) {
+    : Calibrator(runner, PrepareFloatGraph(OptimizedFloatOf(float_graph))) {
   Begin(options);
 }
 
 Calibrator Calibrator::Unbegun(const Graph& float_graph, ParallelRunner* runner) {
-  return {PrepareFloatGraph(OptimizedFloatOf(float_graph)), runner};
+  return {runner, PrepareFloatGraph(OptimizedFloatOf(float_graph))};
 }
 
 void Calibrator::Begin(const QuantizeOptions& options) {

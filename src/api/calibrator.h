@@ -39,7 +39,7 @@ class Calibrator {
   QuantizedModel Finish();
 
  private:
-  Calibrator(Graph optimized, ParallelRunner* runner);
+  Calibrator(ParallelRunner* runner, Graph optimized);
   void Show(int pass, const TensorMap& feeds);
 
   Graph optimized_;  // until Begin()
