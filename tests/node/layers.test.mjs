@@ -116,7 +116,6 @@ test('folders within a layer see each other in one direction', () => {
 
 // A folder that holds more has rooms to be divided into.
 const MOST_FILES = 25;
-const STILL_CROWDED = ['quant', 'quant/recover'];
 
 test('no folder of src has more files than a reader can keep in view', () => {
   const counts = {};
@@ -125,15 +124,12 @@ test('no folder of src has more files than a reader can keep in view', () => {
     const folder = path.relative(SOURCES, entry.parentPath ?? entry.path);
     counts[folder] = (counts[folder] ?? 0) + 1;
   }
-  const crowded = Object.entries(counts).filter(
-    ([folder, count]) => count > MOST_FILES && !STILL_CROWDED.includes(folder),
-  );
+  const crowded = Object.entries(counts).filter(([, count]) => count > MOST_FILES);
   assert.deepEqual(crowded, []);
 });
 
 // A longer file is about more than one thing; lists (.inc) may have any length.
 const MOST_LINES = 400;
-const STILL_LONG = ['quant'];
 
 test('no file of src is longer than a reader can keep in mind', () => {
   const long = sourceFiles(SOURCES)
@@ -142,7 +138,7 @@ test('no file of src is longer than a reader can keep in mind', () => {
       path.relative(SOURCES, file),
       readFileSync(file, 'utf8').split('\n').length - 1,
     ])
-    .filter(([file, lines]) => lines > MOST_LINES && !STILL_LONG.includes(file.split(path.sep)[0]));
+    .filter(([, lines]) => lines > MOST_LINES);
   assert.deepEqual(long, []);
 });
 
