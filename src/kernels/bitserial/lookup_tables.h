@@ -177,11 +177,11 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
 
 /// How a line is read and its tables are written; the same for all of its pixels.
 struct LineForm {
-  bool packed, planes;
-  int32_t channels, least;  ///< tables hold codes less the least one
-  uint32_t padding_bits;    ///< padding of a bit plane
-  const uint8_t* shared;
-  int32_t slices, rest;  ///< rest: codes of the last slice
+  bool packed = false, planes = false;
+  int32_t channels = 0, least = 0;  ///< tables hold codes less the least one
+  uint32_t padding_bits = 0;        ///< padding of a bit plane
+  const uint8_t* shared = nullptr;
+  int32_t slices = 0, rest = 0;  ///< rest: codes of the last slice
   v128_t lo, padding, bias, last;
   v128_t patterns[6];
   PlaceConstants constants;
