@@ -192,7 +192,7 @@ class Fusions {
       if (data) return;
       data = input;
     }
-    Close(node, {node.name}, data);
+    if (data) Close(node, {node.name}, data);  // else all operands are constants
   }
 
   const Graph& graph_;
