@@ -126,7 +126,8 @@ class PairRemover {
 
   /// The result of the node for `data`, or for its own constant if `data` is empty.
   Tensor Folded(const Node& node, const Tensor& data) const {
-    const Tensor& first = data.empty() ? *node.constant(0) : data;
+    const Tensor* own = node.constant(0);
+    const Tensor& first = data.empty() && own ? *own : data;
     const std::vector<const Tensor*> inputs = {&first, node.constant(1), node.constant(2)};
     return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward)[0];
   }
