@@ -30,6 +30,14 @@ bool Node::has_subgraph() const {
       [](const auto& entry) { return std::holds_alternative<Subgraph>(entry.second); });
 }
 
+void Node::Retype(std::string new_type, std::string new_domain) {
+  op_type = std::move(new_type);
+  domain = std::move(new_domain);
+  op = OpId(op_type, domain);
+}
+
+void Node::Retype(Op wanted) { Retype(OpName(wanted), OpDomain(wanted)); }
+
 int Graph::opset(const std::string& domain) const {
   const auto found = opsets.find(domain);
   return found == opsets.end() ? 1 : found->second;
@@ -84,14 +92,6 @@ Value* Graph::AddValue(std::string value_name, ValueType type) {
   values_.push_back(std::move(value));
   return values_.back().get();
 }
-
-void Node::Retype(std::string new_type, std::string new_domain) {
-  op_type = std::move(new_type);
-  domain = std::move(new_domain);
-  op = OpId(op_type, domain);
-}
-
-void Node::Retype(Op wanted) { Retype(OpName(wanted), OpDomain(wanted)); }
 
 Value* Graph::AddConstant(std::string value_name, Tensor tensor) {
   Value* value = AddValue(std::move(value_name));

@@ -1,0 +1,39 @@
+// What rows of the operator table say beside their functions.
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "ops/op.h"
+
+namespace requant {
+namespace {
+
+/// ONNX and ONNX Runtime name operators on codes in these ways; Lut is ours.
+bool IsNamedAsOnIntegers(std::string_view name) {
+  return name.starts_with("QLinear") || name == "QGemm" || name == "Lut" || name == "ConvInteger" ||
+         name == "MatMulInteger" || name == "DynamicQuantizeLinear";
+}
+
+TEST(OpTable, SaysWhichOperatorsComputeOnCodes) {
+  int found = 0;
+  for (const OpDef* op : OpTable()) {
+    EXPECT_EQ(op->on_integers, IsNamedAsOnIntegers(op->name)) << op->name;
+    if (op->on_integers) EXPECT_TRUE(op->expensive) << op->name;
+    found += op->on_integers ? 1 : 0;
+  }
+  EXPECT_GT(found, 15);
+}
+
+TEST(OpTable, RowsAreFoundByNode) {
+  for (const OpDef* op : OpTable()) {
+    Node node;
+    node.Retype(op->name, op->domain);
+    EXPECT_EQ(FindOp(node), op) << op->domain << "::" << op->name;
+  }
+  Node unknown;
+  unknown.Retype("Nothing", "");
+  EXPECT_EQ(FindOp(unknown), nullptr);
+}
+
+}  // namespace
+}  // namespace requant
