@@ -11,7 +11,7 @@ namespace requant {
 
 /// A backend that may run parts of a graph instead of the engine.
 struct Backend {
-  /// Which nodes the backend takes: one entry for each of Graph::nodes(), not 0 for those it takes.
+  /// Has one entry for each of Graph::nodes(), not 0 for the nodes that the backend takes.
   std::vector<uint8_t> takes;
   /// Chains of operators that the backend runs as one, tried in this order: types ("Conv"), or with
   /// their domain ("com.microsoft::QGemm"). Only the next operator may read each result.

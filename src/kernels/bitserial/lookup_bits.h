@@ -121,8 +121,8 @@ __attribute__((noinline)) inline void AddToRows(const uint8_t* residual, ptrdiff
   }
 }
 
-/// Which sums of two bits, the output's own and the residual's, give the higher code: bit 2 * own +
-/// other of the result. `sums` is from SetSums.
+/// Returns a mask of the sums of two bits that give the higher code: bit 2 * own + other stands
+/// for the output's own bit and the residual's bit `other`. `sums` is from SetSums.
 RQ_INLINE int32_t BitSums(const ConvQ8Params* p, const uint8_t* sums) {
   const int32_t least = ResidualRange(p).lo + ResidualZero(p);
   int32_t all = 0;

@@ -129,7 +129,7 @@ void InferAttention(InferContext& context) {
   SetOutput(context, 3, dtype, SymbolicShape{form.batch, form.heads, form.queries, form.keys});
 }
 
-/// Which stage of the scores the fourth output shows.
+/// Copies the stage of the scores that the fourth output shows.
 struct Stages {
   int64_t shown;  // qk_matmul_output_mode: 0 scores, 1 after softcap, 2 with the mask, 3 softmax
   float* out;     // nullptr: nobody reads it

@@ -27,8 +27,8 @@ struct HeadLayout {
   }
 };
 
-/// Which inputs and attributes an attention node has. Plain data, since a saved plan holds it as
-/// bytes.
+/// Describes the inputs and attributes of an attention node. It is plain data, since a saved plan
+/// holds it as bytes.
 struct AttentionForm {
   int64_t batch = 0, heads = 0, kv_heads = 0;
   int64_t queries = 0;  // tokens of q

@@ -1,5 +1,5 @@
-// What If, Loop and Scan share: their bodies, which see the values around them as inputs of their
-// own, after the formal ones (Graph::captured).
+// The bodies of If, Loop and Scan: a body sees the values around it as inputs of its own, which
+// follow the formal ones (Graph::captured).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the attributes and inputs of a Resize or Upsample say of every axis.
+// Reads the attributes and inputs of a Resize or Upsample into one description for each axis.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What the operators of QONNX and their rewriting into integers share: roundings, ranges, and
-// parameters that are broadcast.
+// The operators of QONNX and their rewriting into integers share these rules: roundings, ranges,
+// and parameters that are broadcast.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ std::optional<ChannelMap> MapOf(const Node& node, const Tensor& constant, const 
 
 enum class Through : uint8_t { kNothing, kPositive, kAny };
 
-/// Which scales may move from one side of the operator to the other.
+/// Returns which scales may move from one side of the operator to the other.
 Through Homogeneity(const Node& node) {
   if (!node.domain.empty() || node.outputs.size() != 1) return Through::kNothing;
   if (node.op_type == "Relu" || node.op_type == "LeakyRelu" || node.op_type == "MaxPool") {
