@@ -151,7 +151,7 @@ BoundRun Session::Bind(const TensorMap& feeds) {
   return bound;
 }
 
-void Session::Run(const BoundRun& bound) {
+void Session::Run(BoundRun& bound) {
   if (current_ == nullptr || current_->execution != bound.execution) {
     const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
       return entry.execution == bound.execution;

@@ -23,10 +23,10 @@ namespace requant {
 /// Inputs and outputs that stay in the same memory from run to run; Session::Bind makes it.
 struct BoundRun {
   std::shared_ptr<Execution> execution;
-  std::vector<Shape> shapes;            // of the inputs
-  TensorMap feeds;                      // share memory with the bound tensors
-  std::vector<const void*> inputs;      // memory of the inputs, in graph order
-  mutable std::vector<Tensor> outputs;  // in graph order, filled by every run
+  std::vector<Shape> shapes;        // of the inputs
+  TensorMap feeds;                  // share memory with the bound tensors
+  std::vector<const void*> inputs;  // memory of the inputs, in graph order
+  std::vector<Tensor> outputs;      // in graph order, filled by every run
 };
 
 /// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
@@ -71,7 +71,7 @@ class Session {
   /// Computes bound.outputs from the present contents of the feeds' memory. Allocates nothing,
   /// unless an operator runs by its reference, other shapes ran in between, or the graph is a
   /// Program.
-  void Run(const BoundRun& bound);
+  void Run(BoundRun& bound);
 
   /// The graph with its inputs and outputs; its constants may be gone once they are packed.
   const Graph& graph() const { return model_ ? model_->graph() : only_->interface(); }
