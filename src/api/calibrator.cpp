@@ -1,10 +1,12 @@
 #include "api/calibrator.h"
-#include "api/prepare.h"
-#include "session/taps.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "api/prepare.h"
+#include "base/error.h"
 #include "base/str_cat.h"
+#include "session/taps.h"
 
 namespace requant {
 namespace {

@@ -1,4 +1,9 @@
 #include "api/generate.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "api/prepare.h"
 #include "base/error.h"
 #include "base/str_cat.h"

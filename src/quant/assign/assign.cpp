@@ -93,7 +93,7 @@ class Assigner {
     op.op_type = node.op_type;
     op.rule = RuleOf(node);
     if (!SettingsOf(node).quantize) {
-      op.reason = "the options keep it in float";
+      op.reason = kKeptByOptions;
     } else if (const auto given = reasons_.find(node.name); given != reasons_.end()) {
       op.reason = given->second;
     } else if (const char* why = WhyFloat(graph_, node, op.rule, soi_)) {

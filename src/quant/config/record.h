@@ -14,6 +14,9 @@ namespace requant {
 
 class Lowering;
 
+/// The reason of an operator that the options keep in float.
+inline constexpr const char* kKeptByOptions = "the options keep it in float";
+
 struct OperatorQuantization {
   std::string op_type;
   QuantRule rule = QuantRule::kFloat;

@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t kLeastWeights = 64;
 
-constexpr const char* kKept = "the options keep it in float";
-
 /// Whether the options quantize an operator in a body. Options by name, for the operator's path or
 /// for the node that holds the body, take precedence over those by type.
 bool Quantizes(const QuantizeOptions& options, const std::string& path, const Node& node,
@@ -39,7 +37,7 @@ void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRe
     if (node.has_subgraph()) return;
     const bool quantizes = Quantizes(options, path, node, outermost);
     if (!quantizes) kept.insert(path);
-    record.in_bodies.push_back({path, node.op_type, quantizes ? "" : kKept});
+    record.in_bodies.push_back({path, node.op_type, quantizes ? "" : kKeptByOptions});
   });
   if (record.in_bodies.empty()) return;
   const size_t first = weights.layers.size();
@@ -64,7 +62,7 @@ void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRe
 /// Whether the options or a recovery method keep the operator in float, which the report says in a
 /// line of its own.
 bool WasChosen(const std::string& reason) {
-  return reason == kKept || reason.ends_with(" keeps it in float");
+  return reason == kKeptByOptions || reason.ends_with(" keeps it in float");
 }
 
 }  // namespace
