@@ -18,7 +18,7 @@ TEST(OpTable, SaysWhichOperatorsComputeOnCodes) {
   int found = 0;
   for (const OpDef* op : OpTable()) {
     EXPECT_EQ(op->on_integers, IsNamedAsOnIntegers(op->name)) << op->name;
-    if (op->on_integers) EXPECT_TRUE(op->expensive) << op->name;
+    EXPECT_TRUE(op->expensive || !op->on_integers) << op->name;
     found += op->on_integers ? 1 : 0;
   }
   EXPECT_GT(found, 15);
