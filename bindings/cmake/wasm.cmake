@@ -18,6 +18,7 @@ set(wasm_features --enable-simd --enable-bulk-memory --enable-sign-ext --enable-
     --enable-exception-handling)
 
 set(scripts ${PROJECT_SOURCE_DIR}/web/scripts)
+set(module_scripts ${scripts}/modules)
 set(binaryen ${PROJECT_SOURCE_DIR}/node_modules/binaryen/bin)
 set(dist ${PROJECT_SOURCE_DIR}/dist)
 file(MAKE_DIRECTORY ${dist})
@@ -39,9 +40,11 @@ endif()
 # which may never be called, are not.
 # The effects of functions on memory and globals are analyzed first, so that more calls and loads
 # turn out to be useless.
+# Data stays in one piece: the memory-packing pass would leave out every run of zeros, and the 740
+# segments in between compress to 1.7 kB more.
 set(module_options --generate-global-effects -Os --converge --dae-optimizing --always-inline-max-function-size 4
     --one-caller-inline-max-function-size 30
-    --strip-producers --strip-target-features)
+    --skip-pass=memory-packing --strip-producers --strip-target-features)
 
 # --- The core ------------------------------------------------------------------------------------
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS src/*.cpp bindings/*.cpp)
@@ -144,8 +147,7 @@ target_precompile_headers(core PRIVATE <algorithm> <array> <cmath> <cstdint> <cs
 # Every byte of the core is downloaded, and none of it is hot. The hot kernels are compiled and
 # optimized for speed on their own before the merge.
 # -O1: at higher levels the link would minify the names of the kernel imports.
-# --profiling-funcs, --no-demangle: split_core.mjs identifies functions by their names in the
-# objects.
+# --profiling-funcs, --no-demangle: divide.mjs identifies functions by their names in the objects.
 # ENVIRONMENT: the loader of the package passes the bytes, so the same glue code runs in Node as
 # well, without Emscripten's Node branch, which needs require() and installs process-wide error
 # handlers.
@@ -181,22 +183,22 @@ set(divided ${main} ${PROJECT_BINARY_DIR}/operators.wasm ${PROJECT_BINARY_DIR}/t
 file(GENERATE OUTPUT ${core_objects}
      CONTENT "$<JOIN:$<FILTER:$<TARGET_OBJECTS:core>,EXCLUDE,[.]pch$>,\n>\n")
 # Accessors are inlined first, since otherwise modules would have to call those of another module.
-# Shared functions are counted when main is optimized.
+# share_functions.mjs runs after main is optimized, which merges equal functions.
 add_custom_command(
   OUTPUT ${divided}
   COMMAND ${wasm_opt} ${wasm_features} -g --inlining --always-inline-max-function-size 3
           --one-caller-inline-max-function-size 0 --flexible-inline-max-function-size 0
           --remove-unused-module-elements
           ${PROJECT_BINARY_DIR}/core.wasm -o ${PROJECT_BINARY_DIR}/inlined.wasm
-  COMMAND ${REQUANT_NODE} ${scripts}/split_core.mjs --wasm-split ${REQUANT_WASM_SPLIT}
-          --wasm-dis ${binaryen}/wasm-dis --nm ${REQUANT_NM} --objects ${core_objects}
+  COMMAND ${REQUANT_NODE} ${module_scripts}/divide.mjs --wasm-split ${REQUANT_WASM_SPLIT}
+          --nm ${REQUANT_NM} --objects ${core_objects}
           --operators ${operators_sources} --tools ${tools_sources}
           ${PROJECT_BINARY_DIR}/core.wasm ${PROJECT_BINARY_DIR}/inlined.wasm ${divided}
   COMMAND ${wasm_opt} ${wasm_features} -g ${module_options} ${main} -o ${main}
-  COMMAND ${REQUANT_NODE} ${scripts}/share_functions.mjs ${divided}
-  DEPENDS core ${operators_sources} ${tools_sources} ${core_objects} ${scripts}/split_core.mjs
-          ${scripts}/move_literals.mjs ${scripts}/share_functions.mjs
-          ${scripts}/wasm_literals.mjs ${scripts}/wasm_sections.mjs ${scripts}/wasm_tables.mjs
+  COMMAND ${REQUANT_NODE} ${module_scripts}/share_functions.mjs ${divided}
+  DEPENDS core ${operators_sources} ${tools_sources} ${core_objects} ${module_scripts}/binaryen.mjs
+          ${module_scripts}/call_graph.mjs ${module_scripts}/definitions.mjs ${module_scripts}/divide.mjs
+          ${module_scripts}/manifest.mjs ${module_scripts}/share_functions.mjs ${module_scripts}/split.mjs
   COMMENT "The core in three parts"
   VERBATIM)
 foreach(part operators tools)
@@ -209,9 +211,9 @@ foreach(part operators tools)
     VERBATIM)
   add_custom_command(
     OUTPUT ${dist}/requant-${part}-threads.wasm
-    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${dist}/requant-${part}.wasm
+    COMMAND ${REQUANT_NODE} ${module_scripts}/share_memory.mjs ${dist}/requant-${part}.wasm
             ${dist}/requant-${part}-threads.wasm
-    DEPENDS ${dist}/requant-${part}.wasm ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
+    DEPENDS ${dist}/requant-${part}.wasm ${module_scripts}/share_memory.mjs ${module_scripts}/sections.mjs
     VERBATIM)
 endforeach()
 list(APPEND outputs ${operators} ${tools} ${dist}/requant-operators-threads.wasm
@@ -320,10 +322,10 @@ foreach(variant simd128 relaxed)
                 --gc-sections --strip-debug ${${module}_objects} -o ${linked}.linked
         COMMAND ${wasm_opt} ${variant_features} ${level} --one-caller-inline-max-function-size 30
                 --remove-unused-module-elements ${linked}.linked -o ${linked}.slim
-        COMMAND ${REQUANT_NODE} ${scripts}/check_kernels.mjs --nm ${REQUANT_NM}
+        COMMAND ${REQUANT_NODE} ${module_scripts}/check_kernels.mjs --nm ${REQUANT_NM}
                 ${linked}.slim ${module} ${objects} ${low_bits_objects}
-        DEPENDS ${objects} ${low_bits_objects} ${scripts}/check_kernels.mjs
-                ${scripts}/wasm_sections.mjs
+        DEPENDS ${objects} ${low_bits_objects} ${module_scripts}/check_kernels.mjs
+                ${module_scripts}/binaryen.mjs
         COMMENT "Kernel module ${name}"
         VERBATIM)
     endforeach()
@@ -342,17 +344,17 @@ foreach(variant simd128 relaxed)
   add_custom_command(
     OUTPUT ${optimized}
     ${merge}
-    COMMAND ${REQUANT_NODE} ${scripts}/close_module.mjs ${merged}
+    COMMAND ${REQUANT_NODE} ${module_scripts}/close.mjs ${merged}
     COMMAND ${wasm_opt} ${variant_features} ${module_options} ${merged} -o ${optimized}
-    DEPENDS ${main} ${kernels} ${scripts}/close_module.mjs ${scripts}/wasm_sections.mjs
+    DEPENDS ${main} ${kernels} ${module_scripts}/close.mjs ${module_scripts}/binaryen.mjs
     COMMENT "Core and kernels in one module (${variant})"
     VERBATIM)
   # The core can be optimized together with the operators and the tools; it names the results.
   add_custom_command(
     OUTPUT ${result}
     COMMAND ${CMAKE_COMMAND} -E copy ${optimized} ${result}
-    COMMAND ${REQUANT_NODE} ${scripts}/stamp.mjs ${result} ${operators} ${tools} ${low_bits}
-    DEPENDS ${optimized} ${operators} ${tools} ${low_bits} ${scripts}/stamp.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${module_scripts}/stamp.mjs ${result} ${operators} ${tools} ${low_bits}
+    DEPENDS ${optimized} ${operators} ${tools} ${low_bits} ${module_scripts}/stamp.mjs
     COMMENT "requant-${variant}.wasm"
     VERBATIM)
   set(threads ${dist}/requant-${variant}-threads.wasm)
@@ -360,10 +362,10 @@ foreach(variant simd128 relaxed)
   set(thread_low_bits ${dist}/requant-lowbits-${variant}-threads.wasm)
   add_custom_command(
     OUTPUT ${threads} ${thread_kernels} ${thread_low_bits}
-    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${result} ${threads}
-    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${all_kernels} ${thread_kernels}
-    COMMAND ${REQUANT_NODE} ${scripts}/share_memory.mjs ${low_bits} ${thread_low_bits}
-    DEPENDS ${result} ${all_kernels} ${low_bits} ${scripts}/share_memory.mjs ${scripts}/wasm_sections.mjs
+    COMMAND ${REQUANT_NODE} ${module_scripts}/share_memory.mjs ${result} ${threads}
+    COMMAND ${REQUANT_NODE} ${module_scripts}/share_memory.mjs ${all_kernels} ${thread_kernels}
+    COMMAND ${REQUANT_NODE} ${module_scripts}/share_memory.mjs ${low_bits} ${thread_low_bits}
+    DEPENDS ${result} ${all_kernels} ${low_bits} ${module_scripts}/share_memory.mjs ${module_scripts}/sections.mjs
     COMMENT "requant-${variant}-threads.wasm"
     VERBATIM)
   list(APPEND outputs ${result} ${low_bits} ${threads} ${thread_kernels} ${thread_low_bits})

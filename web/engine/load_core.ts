@@ -53,7 +53,7 @@ function once<T>(load: () => Promise<T>): () => Promise<T> {
 
 /**
  * Loads the parts of a core that are loaded on demand: the extended operators, and the tools, which call them
- * (web/scripts/share_functions.mjs). Their entries of the function table are empty until then.
+ * (web/scripts/modules/share_functions.mjs). Their entries of the function table are empty until then.
  */
 class Parts {
   /** Exports of the main module. */

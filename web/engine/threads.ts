@@ -72,7 +72,8 @@ export async function resolveThreads(
 
 /** Memory that threads share. Some browsers cannot reserve the largest size. */
 export function sharedMemory(): WebAssembly.Memory {
-  const initial = 256; // pages; web/scripts/share_memory.mjs declares the same number in the module
+  // web/scripts/modules/share_memory.mjs declares the same number of pages in the modules.
+  const initial = 256;
   for (let maximum = 65536; ; maximum /= 2) {
     try {
       return new WebAssembly.Memory({ initial, maximum, shared: true });

@@ -8,29 +8,32 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { SECTION, entryCount, exports, imports } from './wasm_sections.mjs';
+import { exportsOf, functionsOf, globalsOf, readModule, tablesOf } from './binaryen.mjs';
 
 /** The faults of the module, as sentences; empty when it has none. */
 export function kernelModuleProblems(bytes) {
+  const module = readModule(bytes);
   const problems = [];
-  const segments = entryCount(bytes, SECTION.data);
+  const segments = module.getNumDataSegments();
   if (segments > 0) {
     problems.push(`${segments} data segment(s): pass constants and tables in by pointer`);
   }
-  const globals = entryCount(bytes, SECTION.global);
-  if (globals > 0) {
+  const globals = globalsOf(module);
+  const own = globals.filter((entry) => !entry.module);
+  if (own.length > 0) {
     problems.push(
-      `${globals} global(s): a kernel uses the stack in memory (address of a local taken, ` +
+      `${own.length} global(s): a kernel uses the stack in memory (address of a local taken, ` +
         'array indexed by a variable, too big a struct by value) or has a static variable',
     );
   }
-  for (const { module, name, kind } of imports(bytes)) {
-    if (kind === 'memory') continue;
-    problems.push(`imports ${kind} ${module}.${name}: a kernel may call nothing outside`);
+  for (const entry of [...globals, ...functionsOf(module), ...tablesOf(module)]) {
+    if (!entry.module) continue;
+    problems.push(`imports ${entry.module}.${entry.base}: a kernel may call nothing outside`);
   }
-  if (!exports(bytes).some((entry) => entry.name.startsWith('rq_'))) {
+  if (!exportsOf(module).some(({ name }) => name.startsWith('rq_'))) {
     problems.push('exports no function named rq_*');
   }
+  module.dispose();
   return problems;
 }
 
