@@ -115,18 +115,21 @@ endfunction()
 set(recover src/quant/recover)
 set(observers src/quant/observers)
 optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
-                 ${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3)
+                 ${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
 # -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp
-  OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+  OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
 optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
                  ${ops}/elementwise/float_sine.cpp ${ops}/normalization/normalize_groups.cpp
-  OPTIONS -O2 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+  OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+# Steps with loops in intrinsics.
+set(lower src/plan/lower)
+optimize_sources(${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)
 optimize_sources(${conv}/pack.cpp ${conv}/dot8/pack_bytes.cpp ${conv}/narrow/pack_narrow.cpp
@@ -137,7 +140,10 @@ target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})
 # Assertions are off: their texts contain paths of the build machine, and errors are checked without
 # them.
-set(core_options -Oz -DNDEBUG -msimd128 -mbulk-memory -fwasm-exceptions -fno-rtti
+# Without -msimd128, which would move and clear structs by vector instructions: JavaScriptCore
+# compiles a function with such instructions before its first call, and makes the caller wait behind
+# whatever its one compiler thread is optimizing. Loading a model took four times as long.
+set(core_options -Oz -DNDEBUG -mbulk-memory -fwasm-exceptions -fno-rtti
     -DEMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0 -Xclang -fno-pch-timestamp)
 target_compile_options(core PRIVATE ${core_options})
 compile_without_wrapper(${core_options})
@@ -158,7 +164,7 @@ if(REQUANT_EM_VERSION VERSION_LESS 3.1.25)
   set(stack_option -sTOTAL_STACK=1048576)
 endif()
 target_link_options(core PRIVATE
-  -O1 --profiling-funcs -Wl,--no-demangle -fwasm-exceptions -fno-rtti -lembind
+  -O1 -msimd128 --profiling-funcs -Wl,--no-demangle -fwasm-exceptions -fno-rtti -lembind
   -sMODULARIZE=1 -sEXPORT_NAME=createCore -sEXPORT_ES6=1 -sENVIRONMENT=web,worker
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4294967296 -sABORTING_MALLOC=0
   -sDYNAMIC_EXECUTION=0 -sFILESYSTEM=0 -sASSERTIONS=0 -sERROR_ON_UNDEFINED_SYMBOLS=0
