@@ -13,15 +13,18 @@
 //     (or Squeeze of a Split) become slices of the columns of x.
 //   - PyTorch's nn.MultiheadAttention has the tokens first, and three dimensions [B H, S, D]: with
 //     q = Transpose(Reshape(x, [S, B H, D]), 1 0 2) it is an attention of one image and B H heads.
+//   - Softmax may have a guard, Where(IsNaN(w), 0, w), which PyTorch writes for queries that see no
+//     key.
 //   - From opset 23 on, where the heads of q stay apart: y [B, H, S, Dv] = Attention(q, k, v, m).
 //
 // Conditions: float32; ranks and numbers of heads known; Softmax along the last axis; nobody else
-//   reads the scores. s: any products and quotients with positive constants, of q, k or the scores,
+//   reads the scores or the weights. s: any products and quotients with positive constants, of q, k or the scores,
 //   in front of the mask. m: sums, which are added up, and Where(c, scores, f) with f at most
 //   -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide as there
 //   are keys, which a mask cut out for open lengths is (attention_mask.h).
 // Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
-//   A query whose scores are all -infinity gives 0 as the operator and NaN written out.
+//   A query whose scores are all -infinity gives 0 as the operator and NaN written out without the
+//   guard. (Behind the guard, rows of q and k that hold NaN themselves also give 0.)
 #include <algorithm>
 
 #include "passes/match/attention_mask.h"
@@ -46,12 +49,36 @@ bool MaskFits(const Value* mask, const Value* scores) {
   return true;
 }
 
+bool IsGuard(const Node& where, const Value* weights) {
+  if (!where.Is(Op::kWhere) || where.inputs.size() != 3) return false;
+  const Node* condition = where.input(0)->producer;
+  const bool inverted = condition && condition->Is(Op::kNot);
+  const Node* test = inverted ? condition->input(0)->producer : condition;
+  return test && test->Is(Op::kIsNaN) && test->input(0) == weights &&
+         where.input(inverted ? 1 : 2) == weights &&
+         ScalarOf(where.input(inverted ? 2 : 1)) == 0.0;
+}
+
+/// The weights with 0 in place of NaN where the graph has such a guard and nothing else reads them;
+/// otherwise the weights themselves.
+Value* Guarded(const Graph& graph, Value* weights) {
+  if (weights->consumers.size() != 2 || graph.IsOutput(weights)) return weights;
+  for (Node* node : weights->consumers) {
+    const Node* other = weights->consumers[node == weights->consumers[0] ? 1 : 0];
+    if (!IsGuard(*node, weights) || !other->Is(Op::kIsNaN)) continue;
+    const Node* reader = graph.SoleConsumer(other->output());
+    if (reader && reader->Is(Op::kNot)) reader = graph.SoleConsumer(reader->output());
+    if (reader == node) return node->output();
+  }
+  return weights;
+}
+
 class Rewriter {
  public:
   Rewriter(Graph& graph, Node* softmax) : graph_(graph), near_(softmax) {}
 
   bool Run() {
-    Value* weights = near_->output();
+    Value* weights = Guarded(graph_, near_->output());
     mix_ = graph_.SoleConsumer(weights);
     if (mix_ == nullptr || !mix_->Is(Op::kMatMul) || mix_->input(0) != weights) return false;
     const auto scores = ReadScores(graph_, near_->input(0));

@@ -343,27 +343,63 @@ TEST(MaskedAttention, GroupQuery) {
 }
 
 /// In the decomposed form the weights of a query that sees nothing are NaN unless the graph
-/// replaces them; in one operator they are always 0.
+/// replaces them, for which PyTorch writes a guard; in one operator they are always 0.
 TEST(MaskedAttention, Fused) {
   const Form f;
   const Operands in = OperandsOf(f);
   const TensorMap feeds{{"q", in.q}, {"k", in.k}, {"v", in.v}, {"m", MaskOf(f, false)}};
-  const std::string text = StrCat("graph \"\" opset 23\n", InputText(feeds),
-                                  "const %half: float32[] = {0.5}\n"
-                                  "%kt = Transpose(%k) {perm = [0, 1, 3, 2]}\n"
-                                  "%product = MatMul(%q, %kt)\n"
-                                  "%scores = Mul(%product, %half)\n"
-                                  "%masked = Add(%scores, %m)\n"
-                                  "%w = Softmax(%masked) {axis = -1}\n"
-                                  "%y = MatMul(%w, %v)\n"
-                                  "output %y\n");
-  Graph graph = ParseGraph(text);
-  RunPasses(graph, {});
-  ASSERT_EQ(graph.nodes().size(), 1U) << PrintGraph(graph);
   const Tensor wanted = Wanted(f, in, Hidden);
-  ExpectNear(Interpret(graph, feeds)[0], wanted, "interpreted");
-  Session session(PreparedModel::AsIs(std::move(graph)), {});
-  ExpectNear(session.Run(feeds)[0], wanted, "fused");
+  const char* const guards[] = {
+      "%safe = Identity(%w)\n",
+      "%nan = IsNaN(%w)\n%safe = Where(%nan, %zero, %w)\n",
+      "%nan = IsNaN(%w)\n%number = Not(%nan)\n%safe = Where(%number, %w, %zero)\n",
+  };
+  for (const char* guard : guards) {
+    SCOPED_TRACE(guard);
+    const std::string text = StrCat("graph \"\" opset 23\n", InputText(feeds),
+                                    "const %half: float32[] = {0.5}\n"
+                                    "const %zero: float32[] = {0}\n"
+                                    "%kt = Transpose(%k) {perm = [0, 1, 3, 2]}\n"
+                                    "%product = MatMul(%q, %kt)\n"
+                                    "%scores = Mul(%product, %half)\n"
+                                    "%masked = Add(%scores, %m)\n"
+                                    "%w = Softmax(%masked) {axis = -1}\n",
+                                    guard,
+                                    "%y = MatMul(%safe, %v)\n"
+                                    "output %y\n");
+    Graph graph = ParseGraph(text);
+    if (guard != guards[0]) ExpectNear(Interpret(graph, feeds)[0], wanted, "as it is written");
+    RunPasses(graph, {});
+    ASSERT_EQ(graph.nodes().size(), 1U) << PrintGraph(graph);
+    ExpectNear(Interpret(graph, feeds)[0], wanted, "interpreted");
+    Session session(PreparedModel::AsIs(std::move(graph)), {});
+    ExpectNear(session.Run(feeds)[0], wanted, "fused");
+  }
+}
+
+/// A guard of something else, or weights that somebody else reads, stay as they are.
+TEST(MaskedAttention, NoGuard) {
+  const Form f;
+  const Operands in = OperandsOf(f);
+  const TensorMap feeds{{"q", in.q}, {"k", in.k}, {"v", in.v}};
+  for (const char* guard : {"%nan = IsNaN(%w)\n%safe = Where(%nan, %one, %w)\n",
+                            "%nan = IsNaN(%w)\n%safe = Where(%nan, %w, %zero)\n",
+                            "%nan = IsNaN(%product)\n%safe = Where(%nan, %zero, %w)\n"}) {
+    SCOPED_TRACE(guard);
+    Graph graph = ParseGraph(StrCat("graph \"\" opset 23\n", InputText(feeds),
+                                    "const %zero: float32[] = {0}\n"
+                                    "const %one: float32[] = {1}\n"
+                                    "%kt = Transpose(%k) {perm = [0, 1, 3, 2]}\n"
+                                    "%product = MatMul(%q, %kt)\n"
+                                    "%w = Softmax(%product) {axis = -1}\n",
+                                    guard,
+                                    "%y = MatMul(%safe, %v)\n"
+                                    "output %y\n"));
+    const Tensor wanted = Interpret(graph, feeds)[0];
+    RunPasses(graph, {});
+    EXPECT_GT(graph.nodes().size(), 4U) << PrintGraph(graph);
+    ExpectNear(Interpret(graph, feeds)[0], wanted, "optimized");
+  }
 }
 
 }  // namespace
