@@ -17,7 +17,7 @@ class QuantizedHandle {
     return Guard([this] { return emscripten::val(RecordToJson(model_.record)); });
   }
   emscripten::val Integer() const {
-    return Guard([this] { return WrapModel(LowerToInteger(model_)); });
+    return Guard([this] { return WrapModel(LowerToInteger(model_).Release()); });
   }
   emscripten::val Qdq(int narrowest) const {
     return Guard([&] { return WrapModel(ToQdq(model_, narrowest)); });

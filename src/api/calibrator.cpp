@@ -11,7 +11,7 @@
 namespace requant {
 namespace {
 
-Graph OptimizedFloatOf(const Graph& graph) {
+FloatModel OptimizedFloatOf(const Graph& graph) {
   if (IsQuantized(graph)) {
     Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
          {.hint = "quantize the float model it was made from"});
@@ -31,22 +31,22 @@ void CheckNotEmpty(const TensorMap& feeds) {
 
 }  // namespace
 
-Calibrator::Calibrator(ParallelRunner* runner, Graph optimized)
+Calibrator::Calibrator(ParallelRunner* runner, FloatModel optimized)
     : optimized_(std::move(optimized)), runner_(runner) {}
 
 Calibrator::Calibrator(const Graph& float_graph, const QuantizeOptions& options,
                        ParallelRunner* runner)
-    : Calibrator(runner, PrepareFloatGraph(OptimizedFloatOf(float_graph))) {
+    : Calibrator(runner, OptimizedFloatOf(float_graph)) {
   Begin(options);
 }
 
 Calibrator Calibrator::Unbegun(const Graph& float_graph, ParallelRunner* runner) {
-  return {runner, PrepareFloatGraph(OptimizedFloatOf(float_graph))};
+  return {runner, OptimizedFloatOf(float_graph)};
 }
 
 void Calibrator::Begin(const QuantizeOptions& options) {
-  quantizer_.emplace(optimized_, options);
-  optimized_ = {};
+  quantizer_.emplace(std::move(*optimized_), options);
+  optimized_.reset();
 }
 
 void Calibrator::Add(int pass, const TensorMap& feeds) {

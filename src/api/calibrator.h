@@ -26,7 +26,7 @@ class Calibrator {
   void Begin(const QuantizeOptions& options);
   /// The optimized float graph that samples run through; options and record refer to its node
   /// names.
-  const Graph& graph() const { return quantizer_ ? quantizer_->graph() : optimized_; }
+  const Graph& graph() const { return quantizer_ ? quantizer_->graph() : optimized_->graph(); }
   int passes() const { return quantizer_->passes(); }
   void Add(int pass, const TensorMap& feeds);
   /// Shows sample 0 to a shard that begins with a later one (`first_sample`).
@@ -39,10 +39,10 @@ class Calibrator {
   QuantizedModel Finish();
 
  private:
-  Calibrator(ParallelRunner* runner, Graph optimized);
+  Calibrator(ParallelRunner* runner, FloatModel optimized);
   void Show(int pass, const TensorMap& feeds);
 
-  Graph optimized_;  // until Begin()
+  std::optional<FloatModel> optimized_;  // until Begin()
   std::optional<Quantizer> quantizer_;
   ParallelRunner* runner_;
   int session_pass_ = -1;

@@ -43,7 +43,7 @@ bool Legalize(Graph& graph, PassContext&) {
   std::optional<QuantizedModel> quantized = FromQdq(graph, false);
   if (!quantized) return false;
   graph = Graph();  // frees its memory before the integer graph takes more
-  graph = LowerToInteger(*quantized);
+  graph = LowerToInteger(*quantized).Release();
   return true;
 }
 

@@ -46,10 +46,10 @@ RaiseFunction OpsetRaising(const Graph& graph) {
   return graph.opset() < 13 && HasQdq(graph) ? kRaiseOpset : nullptr;
 }
 
-Graph OptimizedFloat(const Graph& graph) {
+FloatModel OptimizedFloat(const Graph& graph) {
   Graph copy = graph.Clone();
   RunPasses(copy, {});
-  return copy;
+  return FloatModel(copy);
 }
 
 }  // namespace requant

@@ -1,12 +1,14 @@
 // From a graph to the form that sessions run, and what the main module asks of a graph before.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
 #include "ops/op.h"
 #include "plan/stages.h"
 #include "quant/graph/prepare.h"
+#include "quant/stages.h"
 
 namespace requant {
 
@@ -28,9 +30,12 @@ RaiseFunction OpsetRaising(const Graph& graph);
 /// freed early.
 PreparedModel PrepareForRun(Graph&& graph);
 inline PreparedModel PrepareForRun(const Graph& graph) { return PrepareForRun(graph.Clone()); }
+inline PreparedModel PrepareForRun(IntegerModel&& model) {
+  return PrepareForRun(std::move(model).Release());
+}
 
-/// The optimized float form of a graph, which the quantizer takes.
-Graph OptimizedFloat(const Graph& graph);
+/// The optimized form of a float graph, which the quantizer takes.
+FloatModel OptimizedFloat(const Graph& graph);
 
 /// Does in place what PrepareForRun does: rewrites, passes, integer operators, and the bodies of
 /// control flow.

@@ -1,5 +1,5 @@
-// The stages of a model between its file and its plan. docs/architecture.md has the whole table;
-// the quantized model is a stage of quant/quantizer.h.
+// The stages of a model on its way to a plan. docs/architecture.md has the table of all stages;
+// quant/stages.h has those from floats to integers.
 #pragma once
 
 #include <memory>

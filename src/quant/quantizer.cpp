@@ -64,7 +64,7 @@ void CheckOptions(const QuantizeOptions& options) {
 struct Quantizer::Impl {
   explicit Impl(const QuantizeOptions& given) : options(given), methods(options) {}
 
-  void Prepare(const Graph& float_graph);
+  void Prepare(FloatModel model);
   FinishProgress Analyze();
   RecoveryContext Context() {
     return {graph, record, options, calibrated.samples, baking->biases()};
@@ -83,8 +83,8 @@ struct Quantizer::Impl {
 };
 
 /// What needs no samples: methods that rewrite the graph, and which slots share a grid.
-void Quantizer::Impl::Prepare(const Graph& float_graph) {
-  graph = PrepareFloatGraph(float_graph);
+void Quantizer::Impl::Prepare(FloatModel model) {
+  graph = std::move(model).Release();
   NormalizeForms(graph);
   record = AssignConfigs(graph, options);
   CheckWeights(graph, record);
@@ -97,10 +97,10 @@ void Quantizer::Impl::Prepare(const Graph& float_graph) {
   MarkSimulated(graph, record);
 }
 
-Quantizer::Quantizer(const Graph& float_graph, const QuantizeOptions& options)
+Quantizer::Quantizer(FloatModel model, const QuantizeOptions& options)
     : impl_(std::make_unique<Impl>(options)) {
   CheckOptions(options);
-  impl_->Prepare(float_graph);
+  impl_->Prepare(std::move(model));
   impl_->calibration.emplace(impl_->graph, impl_->record, impl_->options, impl_->methods);
 }
 

@@ -14,6 +14,7 @@
 #include "quant/config/settings.h"
 #include "quant/lower/lower.h"
 #include "quant/recover/recovery.h"
+#include "quant/stages.h"
 #include "tensor/tensor.h"
 
 namespace requant {
@@ -28,11 +29,8 @@ namespace requant {
 /// the whole. The result is that of one quantizer that saw all samples, to the last bit.
 class Quantizer {
  public:
-  /// `float_graph` must be optimized and topologically sorted, with static ranks and
-  /// BatchNormalization folded. It is cloned (constants share their bytes) and raised to opset 13
-  /// where it is older. Throws kInvalidArgument (bad options), kInvalidQuantization (contradicting
-  /// policies), kUnsupported (an operator that cannot be raised to opset 13).
-  Quantizer(const Graph& float_graph, const QuantizeOptions& options);
+  /// Throws kInvalidArgument (bad options), kInvalidQuantization (contradicting policies).
+  Quantizer(FloatModel model, const QuantizeOptions& options);
   ~Quantizer();
   Quantizer(Quantizer&&) noexcept;
   Quantizer& operator=(Quantizer&&) noexcept;

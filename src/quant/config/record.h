@@ -80,12 +80,6 @@ struct QuantizationRecord {
   }
 };
 
-struct QuantizedModel {
-  /// A graph of opset >= 13 with the original float weights.
-  Graph float_graph;
-  QuantizationRecord record;
-};
-
 /// The record as JSON: {"operators": [{name, type, quantized, reason?, inputs: [...], outputs:
 /// [...]}], "warnings": [...]}, with one object per slot that has policy, bits, range, scale,
 /// offset, state.

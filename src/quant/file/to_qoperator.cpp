@@ -72,7 +72,7 @@ void UseOneType(Graph& graph) {
 
 Graph ToQOperator(const QuantizedModel& model) {
   RefuseSimulated(model.float_graph, model.record, "integer operators");
-  Graph graph = LowerToInteger(model, {.use_lut = false});
+  Graph graph = LowerToInteger(model, {.use_lut = false}).Release();
   SpellPairs(graph, "QLinearConvTranspose");  // our own operator
   UseOneType(graph);
   for (const TensorQuantizationConfig& config : model.record.configs) {

@@ -1,6 +1,7 @@
 #include "quant/graph/prepare.h"
 
 #include "ops/op.h"
+#include "quant/stages.h"
 
 namespace requant {
 
@@ -27,14 +28,12 @@ void RefreshTypes(Graph& graph) {
   }
 }
 
-Graph PrepareFloatGraph(const Graph& source) {
-  Graph graph = source.Clone();
-  if (graph.opset() < 13) {
-    RefreshTypes(graph);
-    kRaiseOpset(graph, 13);
+FloatModel::FloatModel(const Graph& graph) : graph_(graph.Clone()) {
+  if (graph_.opset() < 13) {
+    RefreshTypes(graph_);
+    kRaiseOpset(graph_, 13);
   }
-  RefreshTypes(graph);
-  return graph;
+  RefreshTypes(graph_);
 }
 
 }  // namespace requant

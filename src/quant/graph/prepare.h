@@ -17,9 +17,6 @@ using RaiseFunction = void (*)(Graph& graph, int wanted);
 /// Points to RaiseOpset, which is among the extended operators (bindings/README.md).
 extern const RaiseFunction kRaiseOpset;
 
-/// Clones the graph, raises its opset and infers its types.
-Graph PrepareFloatGraph(const Graph& graph);
-
 /// Gives operators without an integer form one: Gemm's alpha and beta go into its constants,
 /// GlobalMaxPool becomes MaxPool where the sizes are known, Dropout and Identity disappear where
 /// nothing else depends on them, or become Identity. Not for files whose integers are known

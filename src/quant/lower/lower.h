@@ -1,8 +1,7 @@
 // Turns the quantizer's decisions into integer operators.
 #pragma once
 
-#include "ir/graph.h"
-#include "quant/config/record.h"
+#include "quant/stages.h"
 
 namespace requant {
 
@@ -12,8 +11,7 @@ struct LowerOptions {
   bool use_lut = true;
 };
 
-/// Makes the integer graph. Inputs and outputs stay float, nodes keep the names of the float nodes
-/// that they compute, and the integer form of value v is named v_q. Throws kInvalidQuantization.
-Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
+/// Makes the integer model. Throws kInvalidQuantization.
+IntegerModel LowerToInteger(const QuantizedModel& model, const LowerOptions& options = {});
 
 }  // namespace requant

@@ -304,8 +304,8 @@ Graph Lowering::Run() {
   return std::move(out_);
 }
 
-Graph LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
-  return Lowering(model, options).Run();
+IntegerModel LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
+  return IntegerModel(Lowering(model, options).Run());
 }
 
 }  // namespace requant

@@ -85,7 +85,8 @@ TEST(Exports, QdqComesBackWithItsConfigs) {
       ExpectSameConfigs(model, *read);
       ExpectSameConfigs(model, ReadQuantized(ToQdq(model, narrowest)));
       if (narrowest < 8) continue;  // its graph has a newer opset
-      EXPECT_EQ(PrintGraph(LowerToInteger(model)), PrintGraph(LowerToInteger(*read)));
+      EXPECT_EQ(PrintGraph(LowerToInteger(model).graph()),
+                PrintGraph(LowerToInteger(*read).graph()));
     }
   }
 }
@@ -124,7 +125,7 @@ TEST(Exports, QOperatorComesBackWithItsConfigs) {
       const QuantizedModel model = QuantizeAt(graph, widths, float_outputs);
       const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(ToQOperator(model)));
       const QuantizedModel read = ReadQuantized(ReadOnnx({bytes, *bytes}));
-      EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
+      EXPECT_EQ(LargestDifference(LowerToInteger(model).graph(), LowerToInteger(read).graph()), 0);
       ExpectDecisions(model, read, 3);
     }
   }
@@ -150,7 +151,7 @@ TEST(Exports, SumsThatBecomeFloatsComeBack) {
       EXPECT_EQ(CountOps(file, "ConvInteger"), 1);
       EXPECT_EQ(CountOps(file, "MatMulInteger"), 1);
       const QuantizedModel read = ReadQuantized(file);
-      EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(read)), 0);
+      EXPECT_EQ(LargestDifference(LowerToInteger(model).graph(), LowerToInteger(read).graph()), 0);
       for (const char* name : {"sums_node", "product_node"}) {
         const OperatorQuantization& wanted = model.record.operators.at(name);
         const OperatorQuantization& got = read.record.operators.at(name);
@@ -186,7 +187,7 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
     VerifyGraph(qonnx);
     EXPECT_EQ(CountOps(qonnx, "QuantizeLinear") + CountOps(qonnx, "DequantizeLinear"), 0);
     // The oracle is the interpreter on the exported nodes.
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     EXPECT_GT(Snr(qonnx, integer), 35);
     // Write a file and read it as sessions do.
     const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(qonnx));
@@ -195,7 +196,7 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
     const std::optional<QuantizedModel> read = Read(file);
     ASSERT_TRUE(read.has_value());
     ExpectSameConfigs(model, *read);
-    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
+    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read).graph()), 0);
     EXPECT_EQ(LargestDifference(integer, PrepareForRun(qonnx).graph()), 0);
   }
 }
@@ -216,7 +217,7 @@ TEST(Exports, BipolarAndForeignQonnx) {
   const QuantizedModel model = QuantizeGraph(b.graph, options);
   Graph qonnx = ToQonnx(model);
   EXPECT_EQ(CountOps(qonnx, "BipolarQuant"), 1);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   EXPECT_EQ(LargestDifference(integer, PrepareForRun(qonnx).graph()), 0);
   Graph again = qonnx.Clone();
   ASSERT_TRUE(SpellQdq(again));
@@ -238,7 +239,8 @@ TEST(Exports, WrongCodesChangeNothing) {
     file.metadata["requant.codes"] = lie;
     const std::optional<QuantizedModel> read = Read(file);
     ASSERT_TRUE(read.has_value());
-    EXPECT_EQ(PrintGraph(LowerToInteger(*read)), PrintGraph(LowerToInteger(model))) << lie;
+    EXPECT_EQ(PrintGraph(LowerToInteger(*read).graph()), PrintGraph(LowerToInteger(model).graph()))
+        << lie;
   }
 }
 

@@ -16,14 +16,14 @@ TEST(MasksOptimized, EveryMaskLeavesTheScoresTheirScale) {
   int fused = 0;
   int parts = 0;
   for (const Masking& masking : Maskings(std::getenv("REQUANT_LONG") != nullptr ? 31 : 61)) {
-    const Graph graph = PrepareFloatGraph(MaskedNetwork(masking).Write());
+    const Graph graph = FloatModel(MaskedNetwork(masking).Write()).Release();
     Graph optimized = graph.Clone();
     RunPasses(optimized);
     const auto feeds = [&masking](const Graph& of, uint32_t seed) {
       return MaskFeeds(masking, of, seed);
     };
     const QuantizedModel model = QuantizeOn(optimized, {}, feeds, 48);
-    EXPECT_GT(SnrOn(graph, LowerToInteger(model), feeds), 33) << masking.Name();
+    EXPECT_GT(SnrOn(graph, LowerToInteger(model).graph(), feeds), 33) << masking.Name();
     const bool attention = CountOps(optimized, "MultiHeadAttention") > 0;
     fused += attention;
     parts += !attention;

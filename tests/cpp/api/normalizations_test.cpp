@@ -43,7 +43,7 @@ TEST(Normalizations, EverySpellingOfTheOperatorBecomesIt) {
       Spellings(std::getenv("REQUANT_LONG") != nullptr ? 23 : 151);
   int fused = 0;
   for (const Spelling& spelling : spellings) {
-    const Graph graph = PrepareFloatGraph(SpellingWriter(spelling).Write());
+    const Graph graph = FloatModel(SpellingWriter(spelling).Write()).Release();
     Graph optimized = graph.Clone();
     RunPasses(optimized);
     int normal = 0;

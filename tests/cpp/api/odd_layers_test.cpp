@@ -169,12 +169,12 @@ TEST(OddLayers, GoThroughEveryMethodAndTraining) {
       for (const std::string& warning : model.record.warnings) {
         EXPECT_NE(warning.find("stay float"), std::string::npos) << warning;
       }
-      EXPECT_GT(SessionSnr(graph, LowerToInteger(model)), 28);
+      EXPECT_GT(SessionSnr(graph, LowerToInteger(model).graph()), 28);
       if (!layer.has_gradient) {
         EXPECT_THROW(Trainer(model, {}), Error);
         continue;
       }
-      EXPECT_GT(SessionSnr(graph, LowerToInteger(Trained(model, graph))), 20);
+      EXPECT_GT(SessionSnr(graph, LowerToInteger(Trained(model, graph)).graph()), 20);
     }
   }
 }
@@ -187,7 +187,7 @@ TEST(OddLayers, TrainingSaysWhatCannotLearn) {
   Value* x = b.Input("x", {2, 4, 5});
   b.graph.AddOutput(b.Op("MatMul", {x, b.Const("w", noise.Make({5}))}, "y"));
   const QuantizedModel model = Quantized(b.graph, {});
-  EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model)), 100);
+  EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model).graph()), 100);
   try {
     Trainer trainer(model, {});
     FAIL();
@@ -209,7 +209,7 @@ TEST(OddLayers, LayersThatStayInFloatLearn) {
   QuantizeOptions options;
   options.by_name["first_node"].quantize = false;
   const QuantizedModel trained = Trained(Quantized(b.graph, options), b.graph);
-  EXPECT_GT(SessionSnr(b.graph, LowerToInteger(trained)), 20);
+  EXPECT_GT(SessionSnr(b.graph, LowerToInteger(trained).graph()), 20);
   const Node* node = trained.float_graph.FindNode("first_node");
   EXPECT_EQ(node->inputs.size(), 3u);
   EXPECT_FALSE(node->inputs[1]->constant.SameBits(b.graph.FindValue("v")->constant));
@@ -240,9 +240,9 @@ TEST(OddLayers, OfConstantsAlone) {
       b.graph.AddOutput(b.Op("Add", {dense, rows}, "y"));
       if (output) b.graph.AddOutput(k);
       const QuantizedModel model = Quantized(b.graph, {});
-      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model)), 25);
+      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model).graph()), 25);
       EXPECT_GT(SessionSnr(b.graph, ToQdq(model)), 25);
-      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(Trained(model, b.graph))), 20);
+      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(Trained(model, b.graph)).graph()), 20);
     }
   }
 }
@@ -285,7 +285,7 @@ TEST(OddLayers, BehindARangeFarAbove) {
       }
       // The results are 0 or `high`; if the mean of an image is close to 0, rounding may choose the
       // other one.
-      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model)), 6);
+      EXPECT_GT(SessionSnr(b.graph, LowerToInteger(model).graph()), 6);
       EXPECT_GT(SessionSnr(b.graph, ToQdq(model)), 6);
     }
   }

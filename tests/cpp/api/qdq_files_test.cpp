@@ -44,7 +44,7 @@ std::string Difference(const std::string& text, const TensorMap& feeds) {
     std::string wrong = Compare(wanted, Interpret(ready.graph(), feeds, options));
     if (!wrong.empty()) return "session: " + wrong;
     const QuantizedModel model = ReadQuantized(graph);
-    wrong = Compare(wanted, Interpret(LowerToInteger(model), feeds, options));
+    wrong = Compare(wanted, Interpret(LowerToInteger(model).graph(), feeds, options));
     if (!wrong.empty()) return "record: " + wrong;
     wrong = Compare(wanted, Interpret(ToQdq(model), feeds, options));
     return wrong.empty() ? "" : "export: " + wrong;
@@ -265,8 +265,9 @@ output %y)");
   Tensor x(DType::kFloat32, {3, 2});
   for (int at = 0; at < 6; ++at) x.data<float>()[at] = static_cast<float>(at) - 2.5F;
   const QuantizedModel model = ReadQuantized(graph);
-  EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model), {{"x", x}})),
-            "");
+  EXPECT_EQ(
+      Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model).graph(), {{"x", x}})),
+      "");
   EXPECT_EQ(Count(model.float_graph, "QLinearMatMul"), 1);
 }
 
@@ -283,7 +284,7 @@ const %b: int32[2] = {1000, -500}
 output %y)");
   Tensor x(DType::kFloat32, {3, 2});
   for (int at = 0; at < 6; ++at) x.data<float>()[at] = static_cast<float>(at) - 2.5F;
-  const Graph read = LowerToInteger(ReadQuantized(graph));
+  const Graph read = LowerToInteger(ReadQuantized(graph)).Release();
   EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(read, {{"x", x}})), "");
 }
 
@@ -307,8 +308,9 @@ output %y)"));
     x.data<float>()[0] = 1;
     x.data<float>()[1] = -0.5F;
     const QuantizedModel model = ReadQuantized(graph);
-    EXPECT_EQ(Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model), {{"x", x}})),
-              "");
+    EXPECT_EQ(
+        Compare(Interpret(graph, {{"x", x}}), Interpret(LowerToInteger(model).graph(), {{"x", x}})),
+        "");
     for (const TensorQuantizationConfig& config : model.record.configs) {
       if (config.baked.rank() != 4) continue;
       const bool one = std::string(weights).find("%wz") != std::string::npos;

@@ -158,7 +158,7 @@ class RandomQuantization : public ::testing::Test {
     if (!model) return;
     ++found_.quantized;
     for (const auto& [name, op] : model->record.operators) found_.kept += op.quantized ? 0 : 1;
-    const Graph integer = LowerToInteger(*model);
+    const Graph integer = LowerToInteger(*model).Release();
     if (print) {
       std::puts(PrintGraph(model->float_graph).c_str());
       std::puts(PrintGraph(integer).c_str());
@@ -189,7 +189,7 @@ class RandomQuantization : public ::testing::Test {
   }
 
   std::optional<QuantizedModel> Quantized(const Graph& graph, bool plain, Dice& dice) {
-    const QuantizeOptions options = AnyOptions(OptimizedFloat(graph), plain, dice);
+    const QuantizeOptions options = AnyOptions(OptimizedFloat(graph).graph(), plain, dice);
     std::optional<Calibrator> calibrator;
     try {
       calibrator.emplace(graph, options);
@@ -293,7 +293,7 @@ class RandomQuantization : public ::testing::Test {
     QuantizedModel trained = trainer->Finish();
     KeepRunnable(trained, TypesOf(samples_.back()));
     ++found_.trained;
-    RunInSession(what, LowerToInteger(trained));
+    RunInSession(what, LowerToInteger(trained).graph());
   }
 
   void Export(const QuantizedModel& model, Dice& dice) {
@@ -308,7 +308,7 @@ class RandomQuantization : public ::testing::Test {
     if (dice.Chance(40)) return;
     try {
       const QuantizedModel again = ReadQuantized(*file);
-      RunInSession("read again", LowerToInteger(again));
+      RunInSession("read again", LowerToInteger(again).graph());
       if (dice.Chance(60)) Train("read again", again, dice);
     } catch (const Error& error) {
       Refused(error, {ErrorCode::kUnsupported});

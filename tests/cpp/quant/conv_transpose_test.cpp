@@ -41,7 +41,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
   for (const bool depthwise : {false, true}) {
     const Graph graph = Decoder(depthwise);
     const QuantizedModel model = QuantizeGraph(graph);
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     VerifyGraph(integer);
     EXPECT_EQ(CountOps(integer, "QLinearConvTranspose"), 2);
     EXPECT_EQ(CountOps(integer, "ConvTranspose") + CountOps(integer, "Relu"), 0);
@@ -59,7 +59,7 @@ TEST(QuantizedConvTranspose, IsAnIntegerOperatorAndComesBack) {
     EXPECT_EQ(CountOps(qdq, "ConvTranspose"), 2);
     const std::optional<QuantizedModel> read = FromQdq(qdq);
     ASSERT_TRUE(read.has_value());
-    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
+    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read).graph()), 0);
 
     Graph qoperator = ToQOperator(model);
     VerifyGraph(qoperator);
@@ -85,9 +85,9 @@ TEST(QuantizedConvTranspose, LastOneStaysFloat) {
   Value* first = b.Conv(b.Input("x", {1, 3, 6, 6}), "first", {8, 3, 3, 3}, 1, noise);
   Value* relu = b.Op("Relu", {first}, "relu");
   b.graph.AddOutput(Transposed(b, relu, "y", {8, 2, 3, 3}, 1, noise));
-  const Graph bytes = LowerToInteger(QuantizeGraph(b.graph));
+  const Graph bytes = LowerToInteger(QuantizeGraph(b.graph)).Release();
   EXPECT_EQ(CountOps(bytes, "QLinearConvTranspose"), 1);
-  const Graph floats = LowerToInteger(QuantizeGraph(b.graph, {.float_outputs = true}));
+  const Graph floats = LowerToInteger(QuantizeGraph(b.graph, {.float_outputs = true})).Release();
   VerifyGraph(floats);
   EXPECT_EQ(CountOps(floats, "ConvTranspose"), 1);
   EXPECT_GT(Snr(b.graph, floats), Snr(b.graph, bytes));
@@ -117,7 +117,7 @@ TEST(QuantizedConvTranspose, GroupsShareTheScalesOfAFile) {
     output %y)");
   const std::optional<QuantizedModel> read = FromQdq(graph);
   ASSERT_TRUE(read.has_value());
-  const Graph integer = LowerToInteger(*read);
+  const Graph integer = LowerToInteger(*read).Release();
   EXPECT_EQ(CountOps(integer, "QLinearConvTranspose"), 1);
   EXPECT_LE(LargestDifference(graph, integer), 0.0974);
   EXPECT_LE(LargestDifference(graph, ToQOperator(*read)), 0.0974);
@@ -169,10 +169,10 @@ TEST(QuantizedConvTranspose, WeightsAreLearnedToo) {
     QuantizeOptions options;
     options.global.weights.bits = 3;
     options.recover = std::move(recover);
-    Quantizer quantizer(graph, options);
+    Quantizer quantizer(FloatModel(graph), options);
     for (uint32_t i = 0; i < 32; ++i) quantizer.Keep(RandomFeeds(graph, 100 + i));
     Calibrate(quantizer, quantizer.graph(), 32);
-    return Snr(graph, LowerToInteger(quantizer.Finish()), 32);
+    return Snr(graph, LowerToInteger(quantizer.Finish()).graph(), 32);
   };
   const double plain = snr({});
   EXPECT_GT(snr({"round_weights"}), plain + 0.5);

@@ -123,7 +123,7 @@ inline void Calibrate(Quantizer& quantizer, const Graph& graph, int samples) {
 
 inline QuantizedModel QuantizeGraph(const Graph& graph, QuantizeOptions options = {},
                                     int samples = 16) {
-  Quantizer quantizer(graph, std::move(options));
+  Quantizer quantizer(FloatModel(graph), std::move(options));
   Calibrate(quantizer, graph, samples);
   return quantizer.Finish();
 }

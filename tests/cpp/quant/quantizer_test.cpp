@@ -17,7 +17,7 @@ namespace requant {
 namespace {
 
 TEST(Joint, SharesWhatBelongsTogether) {
-  const Graph graph = PrepareFloatGraph(SmallNetwork());
+  const Graph graph = FloatModel(SmallNetwork()).Release();
   QuantizationRecord record = AssignConfigs(graph, {});
   JoinConfigs(graph, record);
   const auto root = [&](const char* node, bool output, size_t slot = 0) {
@@ -62,7 +62,7 @@ TEST(Joint, ConcatInputsJoinUnlessTheyServeOthers) {
   const QuantizedModel model = QuantizeGraph(b.graph);
   EXPECT_NE(OutputScale(model, "p_node"), OutputScale(model, "c_node"));
   EXPECT_EQ(OutputScale(model, "q_node"), OutputScale(model, "c_node"));
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "QLinearConcat"), 1);
   EXPECT_GT(Snr(b.graph, integer), 30);
@@ -72,7 +72,7 @@ TEST(Quantizer, SmallNetworkStaysCloseToFloat) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeGraph(graph);
   for (const bool use_lut : {true, false}) {
-    const Graph integer = LowerToInteger(model, {.use_lut = use_lut});
+    const Graph integer = LowerToInteger(model, {.use_lut = use_lut}).Release();
     VerifyGraph(integer);
     EXPECT_GT(Snr(graph, integer), 30);
     EXPECT_EQ(CountOps(integer, "QLinearConv"), 3);
@@ -101,7 +101,7 @@ TEST(Quantizer, QdqAndQOperatorAgreeWithinOneStep) {
   VerifyGraph(qoperator);
   const double step = static_cast<double>(OutputScale(model, "y_node"));
   EXPECT_LE(LargestDifference(qdq, qoperator), 1.01 * step);
-  EXPECT_LE(LargestDifference(LowerToInteger(model), qoperator), 0);
+  EXPECT_LE(LargestDifference(LowerToInteger(model).graph(), qoperator), 0);
   EXPECT_EQ(qdq.outputs()[0]->name, "y");
 }
 
@@ -110,14 +110,14 @@ TEST(Quantizer, OutputsAreFloats) {
   const Graph graph = SmallNetwork();
   const QuantizedModel bytes = QuantizeGraph(graph);
   const QuantizedModel floats = QuantizeGraph(graph, {.float_outputs = true});
-  const Graph integer = LowerToInteger(floats);
+  const Graph integer = LowerToInteger(floats).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "QGemm") + CountOps(integer, "DequantizeLinear"), 0);
   EXPECT_EQ(CountOps(integer, "MatMulInteger"), 1);
   EXPECT_EQ(integer.outputs()[0]->name, "y");
   const auto& output = floats.record.operators.at("y_node").outputs[0];
   EXPECT_EQ(floats.record.configs[static_cast<size_t>(output)].state, QuantizationState::kFp32);
-  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(bytes)));
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(bytes).graph()));
   // The exports give the same up to the rounding of float sums, as Q/DQ multiplies dequantized
   // numbers.
   const double step = static_cast<double>(OutputScale(bytes, "y_node"));
@@ -139,7 +139,7 @@ TEST(Quantizer, BiasOfADeadChannelWithFloatOutputs) {
     bias.data<float>()[0] = -0.0136719f;
     b.graph.AddOutput(y);
     const QuantizedModel model = QuantizeGraph(b.graph, {.float_outputs = true});
-    const Tensor got = Interpret(LowerToInteger(model), RandomFeeds(b.graph, 3))[0];
+    const Tensor got = Interpret(LowerToInteger(model).graph(), RandomFeeds(b.graph, 3))[0];
     for (int64_t i = 0; i < (whole ? 4 : 1) * 36; ++i) {
       const float wanted = bias.data<float>()[i / 36];
       EXPECT_NEAR(got.data<float>()[i], wanted, 1e-6f * std::fabs(wanted));
@@ -157,7 +157,7 @@ TEST(Quantizer, LastOperatorsStayFloat) {
     Value* moved = pool ? b.Op("GlobalAveragePool", {last}, "pool") : last;
     b.graph.AddOutput(b.Op("Flatten", {moved}, "flat"));
     const QuantizedModel model = QuantizeGraph(b.graph, {.float_outputs = true});
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     VerifyGraph(integer);
     EXPECT_EQ(CountOps(integer, "QLinearConv"), 1);
     EXPECT_EQ(CountOps(integer, "ConvInteger"), 1);
@@ -167,7 +167,7 @@ TEST(Quantizer, LastOperatorsStayFloat) {
     std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
     ASSERT_TRUE(read.has_value());
     ReadFileCodes(*read);
-    EXPECT_EQ(PrintGraph(LowerToInteger(*read)), PrintGraph(integer));
+    EXPECT_EQ(PrintGraph(LowerToInteger(*read).graph()), PrintGraph(integer));
   }
 }
 
@@ -175,8 +175,8 @@ void ExpectSameAfterRoundTrip(const Graph& graph, const QuantizedModel& model) {
   std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
   ASSERT_TRUE(read.has_value());
   ReadFileCodes(*read);
-  const Graph wanted = LowerToInteger(model);
-  const Graph got = LowerToInteger(*read);
+  const Graph wanted = LowerToInteger(model).Release();
+  const Graph got = LowerToInteger(*read).Release();
   VerifyGraph(got);
   EXPECT_EQ(LargestDifference(wanted, got), 0);
   EXPECT_EQ(wanted.nodes().size(), got.nodes().size());
@@ -232,7 +232,7 @@ TEST(Quantizer, MixedNetwork) {
   const Graph graph = MixedNetwork();
   ExpectSameAfterRoundTrip(graph, QuantizeGraph(graph));
   const QuantizedModel model = QuantizeGraph(graph);
-  const Graph lut = LowerToInteger(model);
+  const Graph lut = LowerToInteger(model).Release();
   const Graph plain = ToQOperator(model);
   const Graph qdq = ToQdq(model);
   VerifyGraph(lut);
@@ -301,7 +301,7 @@ TEST(Quantizer, Transformer) {
     EXPECT_FALSE(model.record.operators.at(name).quantized) << name;
   }
   EXPECT_EQ(model.record.operators.at("gelu_node").table.size(), 5u);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "MatMul"), 0);
   EXPECT_EQ(CountOps(integer, "QLinearMatMul"), 8);
@@ -322,7 +322,7 @@ TEST(Quantizer, PreActivationAndConflictsOfBits) {
   QuantizeOptions options;
   options.by_name["c_node"].activations.bits = 6;
   const QuantizedModel model = QuantizeGraph(b.graph, options);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_GT(Snr(b.graph, integer), 25);
   // One table for the Relu, one that converts its 8 bits to 6, and one back to 8 for the sum.
@@ -335,7 +335,7 @@ TEST(Quantizer, ClampsThatSaturationCannotDo) {
   QuantizeOptions options;
   options.global.activations.symmetric = true;
   const QuantizedModel model = QuantizeGraph(graph, options);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   EXPECT_EQ(CountOps(integer, "Clip"), 3);
   EXPECT_EQ(integer.FindNode("conv1_node")->outputs[0]->type.dtype, DType::kInt8);
   EXPECT_GT(Snr(graph, integer), 28);
@@ -348,7 +348,7 @@ TEST(Quantizer, ObserversAndBitsWork) {
     QuantizeOptions options;
     options.global.activations.observer = observer;
     options.global.activations.percentile = 99.9;
-    EXPECT_GT(Snr(graph, LowerToInteger(QuantizeGraph(graph, options))), 20) << observer;
+    EXPECT_GT(Snr(graph, LowerToInteger(QuantizeGraph(graph, options)).graph()), 20) << observer;
   }
   QuantizeOptions options;
   options.global.activations.power_of_2 = true;
@@ -356,7 +356,7 @@ TEST(Quantizer, ObserversAndBitsWork) {
   options.global.weights.per_channel = false;
   options.global.weights.observer = "mse";
   const QuantizedModel model = QuantizeGraph(graph, options);
-  EXPECT_GT(Snr(graph, LowerToInteger(model)), 15);
+  EXPECT_GT(Snr(graph, LowerToInteger(model).graph()), 15);
   const float scale = OutputScale(model, "conv1_node");
   EXPECT_EQ(std::exp2(std::round(std::log2(scale))), scale);
 }
@@ -366,7 +366,7 @@ TEST(Quantizer, OverridesKeepFloat) {
   QuantizeOptions options;
   options.by_name["conv3_node"].quantize = false;
   QuantizedModel model = QuantizeGraph(graph, options);
-  Graph integer = LowerToInteger(model);
+  Graph integer = LowerToInteger(model).Release();
   EXPECT_EQ(CountOps(integer, "Conv"), 1);
   EXPECT_EQ(CountOps(integer, "QLinearConv"), 2);
   EXPECT_EQ(model.record.operators.at("conv3_node").reason, "the options keep it in float");
@@ -377,12 +377,12 @@ TEST(Quantizer, OverridesKeepFloat) {
   options.by_type["Conv"].quantize = false;
   options.by_type["Gemm"].quantize = false;
   model = QuantizeGraph(graph, options);
-  integer = LowerToInteger(model);
+  integer = LowerToInteger(model).Release();
   EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 0);
   EXPECT_EQ(LargestDifference(graph, integer), 0);
   options = {};
   options.by_name["nobody"].quantize = false;
-  EXPECT_THROW(Quantizer(graph, options), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), options), Error);
 }
 
 TEST(Quantizer, WeightsThatAreNoNumbersAreNamedBeforeCalibration) {
@@ -393,7 +393,7 @@ TEST(Quantizer, WeightsThatAreNoNumbersAreNamedBeforeCalibration) {
       QuantizeOptions options;
       options.recover = {method};
       try {
-        const Quantizer quantizer(graph, options);
+        const Quantizer quantizer(FloatModel(graph), options);
         FAIL() << method;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kInvalidModel) << error.message();
@@ -407,9 +407,9 @@ TEST(Quantizer, WeightsThatAreNoNumbersAreNamedBeforeCalibration) {
 
 TEST(Quantizer, BadCalibrationIsNamed) {
   const Graph graph = SmallNetwork();
-  Quantizer empty(graph, {});
+  Quantizer empty(FloatModel(graph), {});
   EXPECT_THROW(empty.Finish(), Error);
-  Quantizer quantizer(graph, {});
+  Quantizer quantizer(FloatModel(graph), {});
   Tensor bad = RandomFeeds(graph, 1).at("x");
   bad.data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
   try {
@@ -425,10 +425,10 @@ TEST(Quantizer, BadCalibrationIsNamed) {
   EXPECT_THROW(quantizer.EndSample(1), Error);
   QuantizeOptions options;
   options.recover = {"magic"};
-  EXPECT_THROW(Quantizer(graph, options), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), options), Error);
   options = {};
   options.global.weights.observer = "moving_average";
-  EXPECT_THROW(Quantizer(graph, options), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), options), Error);
 }
 
 TEST(Quantizer, RecoveryLowersTheErrorOfFewBits) {
@@ -437,7 +437,7 @@ TEST(Quantizer, RecoveryLowersTheErrorOfFewBits) {
     QuantizeOptions options;
     options.global.weights.bits = 4;
     options.recover = std::move(recover);
-    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options, 32)), 32);
+    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options, 32)).graph(), 32);
   };
   const double none = snr({});
   EXPECT_GT(snr({"bias_correction"}), none);
@@ -452,12 +452,12 @@ TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
   b.graph.AddOutput(b.Op("Conv", {x, b.Const("w", noise.Make({4, 3, 1, 1}))}, "y", none));
   ExpectSameAfterRoundTrip(b.graph, QuantizeGraph(b.graph));
   const QuantizedModel model = QuantizeGraph(b.graph);
-  EXPECT_EQ(LowerToInteger(model).FindNode("y_node")->inputs.size(), 9u);
+  EXPECT_EQ(LowerToInteger(model).graph().FindNode("y_node")->inputs.size(), 9u);
   ExpectSameAfterRoundTrip(b.graph, model);
   QuantizeOptions options;
   options.recover.clear();
   const QuantizedModel plain = QuantizeGraph(b.graph, options);
-  EXPECT_EQ(LowerToInteger(plain).FindNode("y_node")->inputs.size(), 8u);
+  EXPECT_EQ(LowerToInteger(plain).graph().FindNode("y_node")->inputs.size(), 8u);
 }
 
 /// Widening scales for simple multipliers would violate other formulas.
@@ -494,7 +494,7 @@ TEST(Quantizer, ThirtyTwoBits) {
   options.recover.clear();
   const auto snr = [&](int bits) {
     options.global.activations.bits = bits;
-    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options)));
+    return Snr(graph, LowerToInteger(QuantizeGraph(graph, options)).graph());
   };
   EXPECT_NEAR(snr(32), snr(24), 0.1);
 }

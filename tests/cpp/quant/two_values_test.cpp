@@ -47,7 +47,7 @@ TEST(TwoValues, TheRestStaysQuantized) {
       const OperatorQuantization& op = model.record.operators.at("joined_node");
       EXPECT_EQ(op.quantized, std::string(type) == "Mul") << type;
       EXPECT_EQ(op.reason, op.quantized ? "" : "there is no integer operator for two values");
-      const Graph integer = LowerToInteger(model);
+      const Graph integer = LowerToInteger(model).Release();
       VerifyGraph(integer);
       EXPECT_GT(Snr(graph, integer), 18) << type;
     }

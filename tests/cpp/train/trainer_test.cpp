@@ -159,7 +159,7 @@ TEST(Trainer, LearnsAndDeploys) {
     QuantizeOptions quantize = Bits(4, 3);
     quantize.global.activations.observer = "moving_average";
     const QuantizedModel model = QuantizeGraph(graph, quantize);
-    const double before = Snr(graph, LowerToInteger(model));
+    const double before = Snr(graph, LowerToInteger(model).graph());
     Trainer trainer(model, c.options);
     double first = 0, last = 0;
     constexpr int kBatches = 60;
@@ -173,7 +173,7 @@ TEST(Trainer, LearnsAndDeploys) {
     }
     const QuantizedModel trained = trainer.Finish();
     EXPECT_LT(last, 0.8 * first) << c.what;
-    const Graph integer = LowerToInteger(trained);
+    const Graph integer = LowerToInteger(trained).Release();
     VerifyGraph(integer);
     // The integer network has the error of the last batches, up to rounding at ties.
     const double after = Snr(graph, integer);
@@ -203,7 +203,7 @@ TEST(Trainer, LearnsAndDeploys) {
     // The exports agree.
     const std::optional<QuantizedModel> read = FromQdq(ToQdq(trained));
     ASSERT_TRUE(read.has_value()) << c.what;
-    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0) << c.what;
+    EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read).graph()), 0) << c.what;
   }
 }
 
@@ -212,12 +212,12 @@ TEST(Trainer, LearnsAndDeploys) {
 TEST(Trainer, FreezesAtOnce) {
   const Graph graph = SmallNetwork();
   const QuantizedModel model = QuantizeGraph(graph, Bits(8, 3));
-  const double before = Snr(graph, LowerToInteger(model));
+  const double before = Snr(graph, LowerToInteger(model).graph());
   Trainer trainer(model, {.measured_batches = 4, .loss = TrainLoss::kValues});
   trainer.Freeze();
   for (uint32_t batch = 0; batch < 4; ++batch) Learn(trainer, graph, 5000 + 16 * batch, 16, 1);
   const QuantizedModel trained = trainer.Finish();
-  EXPECT_GT(Snr(graph, LowerToInteger(trained)), before + 1);
+  EXPECT_GT(Snr(graph, LowerToInteger(trained).graph()), before + 1);
   trainer.Freeze();
   trainer.Clear();
 }
@@ -231,7 +231,7 @@ TEST(Trainer, LearnsWhatAFileSays) {
   Trainer trainer(*read, {.scales = TrainScales::kKeep, .loss = TrainLoss::kValues});
   for (uint32_t batch = 0; batch < 4; ++batch) Learn(trainer, graph, 16 * batch, 8, 1e-3);
   const QuantizedModel trained = trainer.Finish();
-  VerifyGraph(LowerToInteger(trained));
+  VerifyGraph(LowerToInteger(trained).graph());
   EXPECT_FALSE(trained.float_graph.nodes().empty());
 }
 
@@ -248,7 +248,7 @@ TEST(Trainer, ObservedScalesFollowTheirFormula) {
       Trainer trainer(model, {.scales = TrainScales::kObserve, .loss = TrainLoss::kValues});
       for (uint32_t batch = 0; batch < 3; ++batch) Learn(trainer, graph, 16 * batch, 8, 1e-3);
       const QuantizedModel trained = trainer.Finish();
-      VerifyGraph(LowerToInteger(trained));
+      VerifyGraph(LowerToInteger(trained).graph());
       for (const auto& node : trained.float_graph.nodes()) {
         const OperatorQuantization& op = trained.record.operators.at(node->name);
         if (op.rule != QuantRule::kConv) continue;
@@ -268,7 +268,7 @@ TEST(Trainer, ObservedScalesFollowTheirFormula) {
 TEST(Trainer, LearnsBranches) {
   const Graph graph = BranchedNetwork();
   const QuantizedModel model = QuantizeGraph(graph, Bits(6, 4));
-  const double before = Snr(graph, LowerToInteger(model));
+  const double before = Snr(graph, LowerToInteger(model).graph());
   for (const bool batch_norm : {false, true}) {
     Trainer trainer(model,
                     {.batch_norm = batch_norm, .measured_batches = 8, .loss = TrainLoss::kValues});
@@ -279,7 +279,7 @@ TEST(Trainer, LearnsBranches) {
             3e-3 * (1 - batch / double{kBatches}));
     }
     const QuantizedModel trained = trainer.Finish();
-    const Graph integer = LowerToInteger(trained);
+    const Graph integer = LowerToInteger(trained).Release();
     VerifyGraph(integer);
     EXPECT_GT(Snr(graph, integer), before + 0.8) << batch_norm;  // from 18.9 dB
   }

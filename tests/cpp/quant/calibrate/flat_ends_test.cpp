@@ -24,7 +24,7 @@ const TensorQuantizationConfig& Slot(const QuantizedModel& model, const char* no
 }
 
 QuantizedModel Quantized(const Graph& graph, const QuantizeOptions& options = {}) {
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   Calibrate(quantizer, quantizer.graph(), 8);
   return quantizer.Finish();
 }
@@ -44,7 +44,7 @@ TEST(FlatEnds, AWideRangeBeforeASigmoidIsCut) {
   // sigmoid(x) = 1 / (4 * 255) at -6.93, and a step more for the rounding of the zero point.
   EXPECT_NEAR(config.range_min, -6.93, 0.3);
   EXPECT_NEAR(config.range_max, 6.93, 0.3);
-  EXPECT_GT(Snr(model.float_graph, LowerToInteger(model)), 36);
+  EXPECT_GT(Snr(model.float_graph, LowerToInteger(model).graph()), 36);
 }
 
 TEST(FlatEnds, EveryReaderCounts) {
@@ -123,7 +123,7 @@ TEST(TableRegion, ASlopeOfAsManyAxes) {
   Value* slope = b.Const("slope", Tensor::FromVector<float>({0.25f}, {1, 1, 1}));
   b.graph.AddOutput(b.Op("PRelu", {x, slope}, "y"));
   const QuantizedModel model = Quantized(b.graph);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "Lut"), 1);
   EXPECT_GT(Snr(model.float_graph, integer), 30);

@@ -89,7 +89,7 @@ TEST(SeparateConcats, FactorsGoIntoTheLayersBehind) {
     u.b.graph.AddOutput(u.Reader(between, "first"));
     u.b.graph.AddOutput(u.Reader(between, "second"));
     const QuantizedModel model = QuantizeGraph(u.b.graph);
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     VerifyGraph(integer);
     EXPECT_GT(LeastSnr(u.b.graph, integer), 30) << one.name;
     // Only the names of scales have changed.
@@ -115,7 +115,7 @@ TEST(SeparateConcats, AveragesHaveRangesOfTheirOwn) {
   const QuantizedModel model = QuantizeGraph(u.b.graph);
   const float of_joined = OutputScale(model, "joined_node");
   EXPECT_LT(OutputScale(model, "mean_node"), 0.7f * of_joined);
-  EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model)), 28);
+  EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model).graph()), 28);
 }
 
 TEST(SeparateConcats, RowsOfMatrixProducts) {
@@ -132,7 +132,7 @@ TEST(SeparateConcats, RowsOfMatrixProducts) {
   for (int64_t i = 12 * 4; i < 14 * 4; ++i) weights.data<float>()[i] *= 100;
   b.graph.AddOutput(b.Op("MatMul", {joined, b.Const("w3", weights)}, "y"));
   const QuantizedModel model = QuantizeGraph(b.graph);
-  EXPECT_GT(LeastSnr(b.graph, LowerToInteger(model)), 28);
+  EXPECT_GT(LeastSnr(b.graph, LowerToInteger(model).graph()), 28);
 }
 
 /// With readers that cannot take factors, everything in between stays in float and names the
@@ -173,7 +173,7 @@ TEST(SeparateConcats, OthersStayInFloat) {
     Unlike u;
     one.read(u, u.b.Op("Concat", {u.large, u.small}, "joined", Axis(1)));
     const QuantizedModel model = QuantizeGraph(u.b.graph);
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     VerifyGraph(integer);
     const OperatorQuantization& concat = model.record.operators.at("joined_node");
     EXPECT_FALSE(concat.quantized) << one.name;
@@ -198,7 +198,7 @@ TEST(SeparateConcats, OtherAxes) {
   u.b.graph.AddOutput(u.b.Conv(joined, "reader", {3, 4, 1, 1}, 0, u.noise));
   const QuantizedModel model = QuantizeGraph(u.b.graph);
   EXPECT_FALSE(model.record.operators.at("reader_node").quantized);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   const TensorMap feeds = RandomFeeds(u.b.graph, 5);
   const Tensor wanted = Interpret(u.b.graph, feeds)[0];
   const Tensor got = Interpret(integer, feeds)[0];
@@ -239,7 +239,7 @@ TEST(SeparateConcats, Nested) {
   }
   u.b.graph.AddOutput(y);
   const QuantizedModel model = QuantizeGraph(u.b.graph);
-  EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model)), 30);
+  EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(model).graph()), 30);
 }
 
 /// Shards, observers with two passes, and scales given by the user.
@@ -250,7 +250,7 @@ TEST(SeparateConcats, OtherWaysToRanges) {
     u.b.graph.AddOutput(u.Reader(joined, "reader"));
     QuantizeOptions options;
     options.global.activations.observer = observer;
-    EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(QuantizeGraph(u.b.graph, options))), 30)
+    EXPECT_GT(LeastSnr(u.b.graph, LowerToInteger(QuantizeGraph(u.b.graph, options)).graph()), 30)
         << observer;
   }
   Unlike u;

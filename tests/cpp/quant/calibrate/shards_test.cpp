@@ -29,7 +29,7 @@ void Show(Quantizer& quantizer, int pass, const TensorMap& feeds) {
 
 void ExpectSharded(const Graph& graph, const QuantizeOptions& options,
                    const std::vector<int>& bounds) {
-  Quantizer whole(graph, options);
+  Quantizer whole(FloatModel(graph), options);
   std::vector<TensorMap> samples;
   for (int i = 0; i < bounds.back(); ++i) {
     samples.push_back(RandomFeeds(graph, 100 + static_cast<uint32_t>(i)));
@@ -37,12 +37,12 @@ void ExpectSharded(const Graph& graph, const QuantizeOptions& options,
   for (int pass = 0; pass < whole.passes(); ++pass) {
     for (const TensorMap& sample : samples) Show(whole, pass, sample);
   }
-  Quantizer total(graph, options);
+  Quantizer total(FloatModel(graph), options);
   for (int pass = 0; pass < whole.passes(); ++pass) {
     std::vector<uint8_t> before;
     if (pass > 0) before = total.SaveState(pass - 1);
     for (size_t shard = 0; shard + 1 < bounds.size(); ++shard) {
-      Quantizer own(graph, options);
+      Quantizer own(FloatModel(graph), options);
       if (pass == 0 && bounds[shard] > 0) {
         own.SetProbing(true);
         Show(own, 0, samples[0]);
@@ -66,7 +66,8 @@ void ExpectSharded(const Graph& graph, const QuantizeOptions& options,
   EXPECT_EQ(RecordToJson(wanted.record), RecordToJson(got.record));
   PrintOptions all;
   all.max_constant_elements = 1u << 20;
-  EXPECT_EQ(PrintGraph(LowerToInteger(wanted), all), PrintGraph(LowerToInteger(got), all));
+  EXPECT_EQ(PrintGraph(LowerToInteger(wanted).graph(), all),
+            PrintGraph(LowerToInteger(got).graph(), all));
 }
 
 TEST(Shards, FourAreOne) {
@@ -87,14 +88,15 @@ TEST(Shards, FourAreOne) {
 
 TEST(Shards, StrangersAreRefused) {
   const Graph graph = SmallNetwork();
-  Quantizer quantizer(graph, {});
+  Quantizer quantizer(FloatModel(graph), {});
   const std::vector<uint8_t> state = quantizer.SaveState(0);
   QuantizeOptions other;
   other.global.activations.observer = "mse";
-  EXPECT_THROW(Quantizer(graph, other).LoadState(0, state), Error);
-  EXPECT_THROW(Quantizer(graph, {}).MergeState(0, std::span(state).subspan(0, 9)), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), other).LoadState(0, state), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), {}).MergeState(0, std::span(state).subspan(0, 9)),
+               Error);
   const std::vector<uint8_t> noise(64, 7);
-  EXPECT_THROW(Quantizer(graph, {}).LoadState(0, noise), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), {}).LoadState(0, noise), Error);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(Masks, EveryMaskLeavesTheScoresTheirScale) {
   const std::vector<Masking> maskings = Maskings(std::getenv("REQUANT_LONG") ? 23 : 59);
   EXPECT_GT(maskings.size(), 100U);
   for (const Masking& masking : maskings) {
-    const Graph graph = PrepareFloatGraph(MaskedNetwork(masking).Write());
+    const Graph graph = FloatModel(MaskedNetwork(masking).Write()).Release();
     const auto feeds = [&masking](const Graph& of, uint32_t seed) {
       return MaskFeeds(masking, of, seed);
     };
@@ -31,9 +31,9 @@ TEST(Masks, EveryMaskLeavesTheScoresTheirScale) {
       if (!layer) floats.by_name[node->name].quantize = false;
     }
     const QuantizedModel model = QuantizeOn(graph, {}, feeds, 48);
-    const Graph layers = LowerToInteger(QuantizeOn(graph, floats, feeds, 48));
+    const Graph layers = LowerToInteger(QuantizeOn(graph, floats, feeds, 48)).Release();
     const double wanted = SnrOn(graph, layers, feeds);
-    const double integer = SnrOn(graph, LowerToInteger(model), feeds);
+    const double integer = SnrOn(graph, LowerToInteger(model).graph(), feeds);
     const double qdq = SnrOn(graph, ToQdq(model), feeds);
     EXPECT_GT(integer, wanted - 1) << masking.Name();
     EXPECT_GT(qdq, wanted - 1) << masking.Name();
@@ -45,11 +45,11 @@ TEST(Masks, EveryMaskLeavesTheScoresTheirScale) {
 /// lowest code.
 TEST(Masks, IntegersBehindAMaskKeepTheirScale) {
   for (const char* value : {"-inf", "-3.40282347e+38", "-10000.0"}) {
-    const Graph graph = PrepareFloatGraph(ParseGraph(StrCat(R"(graph "" opset 13
+    const Graph graph = FloatModel(ParseGraph(StrCat(R"(graph "" opset 13
 input %x: float32[1, 2, 4, 4]
 const %hidden: bool[1, 1, 4, 4] = {1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0}
 const %least: float32[] = {)",
-                                                            value, R"(}
+                                                     value, R"(}
 const %half: float32[] = {0.5}
 const %w: float32[3, 2, 1, 1] = {0.5, -1.0, 1.5, 0.25, -0.75, 1.0}
 %a = Where(%hidden, %least, %x) "where"
@@ -57,17 +57,18 @@ const %w: float32[3, 2, 1, 1] = {0.5, -1.0, 1.5, 0.25, -0.75, 1.0}
 %c = MaxPool(%b) {kernel_shape = [2, 2], strides = [2, 2]} "pool"
 %y = Conv(%c, %w) "conv"
 output %y
-)")));
+)")))
+                            .Release();
     const QuantizedModel model = QuantizeOn(graph, {}, UnevenFeeds, 48);
     EXPECT_FALSE(model.record.operators.at("where").quantized);
     EXPECT_TRUE(model.record.operators.at("conv").quantized);
-    EXPECT_GT(SnrOn(graph, LowerToInteger(model), UnevenFeeds), 35) << value;
+    EXPECT_GT(SnrOn(graph, LowerToInteger(model).graph(), UnevenFeeds), 35) << value;
     EXPECT_GT(SnrOn(graph, ToQdq(model), UnevenFeeds), 35) << value;
   }
 }
 
 std::string MasksOf(const std::string& text) {
-  const Graph graph = PrepareFloatGraph(ParseGraph(text));
+  const Graph graph = FloatModel(ParseGraph(text)).Release();
   const std::set<const Value*> soi = ShapeOrIndexValues(graph);
   std::string names;
   for (const auto& node : graph.nodes()) {

@@ -313,7 +313,7 @@ inline TensorMap UnevenFeeds(const Graph& graph, uint32_t seed) {
 template <typename Feeds>
 QuantizedModel QuantizeOn(const Graph& graph, const QuantizeOptions& options, const Feeds& feeds_of,
                           int samples = 8) {
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (int pass = 0; pass < quantizer.passes(); ++pass) {
     const std::vector<std::string> wanted = quantizer.observed_values(pass);
     for (int i = 0; i < samples; ++i) {

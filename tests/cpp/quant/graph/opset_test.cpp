@@ -38,7 +38,7 @@ TEST(Opset, OldFormsAreRaised) {
   const QuantizedModel model = QuantizeGraph(b.graph);
   EXPECT_EQ(model.float_graph.opset(), 13);
   EXPECT_LT(LargestDifference(b.graph, model.float_graph), 1e-6);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_GT(Snr(b.graph, integer), 25);
   EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1);
@@ -178,7 +178,7 @@ output %copy
 output %last
 )");
   try {
-    PrepareFloatGraph(graph);
+    FloatModel{graph};
     ADD_FAILURE() << "raised";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);

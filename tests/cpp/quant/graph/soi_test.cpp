@@ -18,21 +18,22 @@ bool IsSoi(const Graph& graph, const char* name) {
 }
 
 TEST(ShapeOrIndex, RowsOfATableAreData) {
-  const Graph graph = PrepareFloatGraph(ParseGraph(R"(graph "" opset 13
+  const Graph graph = FloatModel(ParseGraph(R"(graph "" opset 13
 input %ids: int64[1, 3]
 const %table: float32[4, 2] = {0.1, -0.5, 0.7, 0.2, -0.3, 0.9, 0.4, -0.8}
 const %w: float32[2, 2] = {0.5, -0.25, 1.0, 0.75}
 %rows = Gather(%table, %ids)
 %y = MatMul(%rows, %w) "product"
 output %y
-)"));
+)"))
+                          .Release();
   EXPECT_TRUE(IsSoi(graph, "ids"));
   EXPECT_FALSE(IsSoi(graph, "rows"));
   EXPECT_TRUE(AssignConfigs(graph, {}).operators.at("product").quantized);
 }
 
 TEST(ShapeOrIndex, SamplesAreDataPositionsAndMasksAreNot) {
-  const Graph graph = PrepareFloatGraph(ParseGraph(R"(graph "" opset 13
+  const Graph graph = FloatModel(ParseGraph(R"(graph "" opset 13
 input %image: uint8[1, 3, 4, 4]
 input %sound: int16[1, 8]
 input %positions: int64[1, 8]
@@ -48,7 +49,8 @@ output %a
 output %b
 output %e
 output %f
-)"));
+)"))
+                          .Release();
   EXPECT_FALSE(IsSoi(graph, "a"));
   EXPECT_FALSE(IsSoi(graph, "b"));
   for (const char* name : {"c", "d", "e", "f"}) EXPECT_TRUE(IsSoi(graph, name)) << name;
@@ -78,7 +80,7 @@ output %y
   EXPECT_FALSE(model.record.operators.at("join").quantized);
   EXPECT_FALSE(model.record.operators.at("turn").quantized);
   EXPECT_TRUE(model.record.operators.at("last").quantized);
-  EXPECT_GT(Snr(graph, LowerToInteger(model)), 18);  // 20 dB: two layers of four channels
+  EXPECT_GT(Snr(graph, LowerToInteger(model).graph()), 18);  // 20 dB: two layers of four channels
 }
 
 }  // namespace

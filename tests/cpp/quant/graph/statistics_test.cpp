@@ -15,7 +15,7 @@ namespace requant {
 namespace {
 
 std::set<std::string> StatisticsOf(const std::string& text) {
-  const Graph graph = PrepareFloatGraph(ParseGraph(text));
+  const Graph graph = FloatModel(ParseGraph(text)).Release();
   std::set<std::string> names;
   for (const Node* node : FindStatistics(graph, ShapeOrIndexValues(graph))) {
     names.insert(node->name);
@@ -29,7 +29,7 @@ TEST(Statistics, EverySpellingKeepsItsNormalizationInFloat) {
   const std::vector<Spelling> spellings = Spellings(all ? 43 : 101);
   EXPECT_GT(spellings.size(), 200U);
   for (const Spelling& spelling : spellings) {
-    const Graph graph = PrepareFloatGraph(SpellingWriter(spelling).Write());
+    const Graph graph = FloatModel(SpellingWriter(spelling).Write()).Release();
     QuantizeOptions floats;
     for (const auto& node : graph.nodes()) {
       if (node->name != "h_node" && node->name != "y_node" && !node->Is("Identity")) {
@@ -37,9 +37,9 @@ TEST(Statistics, EverySpellingKeepsItsNormalizationInFloat) {
       }
     }
     const double got =
-        SnrOn(graph, LowerToInteger(QuantizeOn(graph, {}, UnevenFeeds)), UnevenFeeds);
+        SnrOn(graph, LowerToInteger(QuantizeOn(graph, {}, UnevenFeeds)).graph(), UnevenFeeds);
     const double wanted =
-        SnrOn(graph, LowerToInteger(QuantizeOn(graph, floats, UnevenFeeds)), UnevenFeeds);
+        SnrOn(graph, LowerToInteger(QuantizeOn(graph, floats, UnevenFeeds)).graph(), UnevenFeeds);
     EXPECT_GT(got, wanted - 1) << spelling.Name();
     EXPECT_GT(wanted, 15) << spelling.Name();
   }

@@ -15,7 +15,7 @@ namespace {
 QuantizedModel Equalized(const Graph& graph, const std::vector<std::string>& recover) {
   QuantizeOptions options;
   options.recover = recover;
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (int pass = 0; pass < quantizer.passes(); ++pass) {
     for (uint32_t i = 0; i < 16; ++i) {
       const TensorMap feeds = RandomFeeds(graph, 100 + i);
@@ -78,15 +78,15 @@ Graph OutlierTransformer() {
 
 TEST(EqualizeActivations, OutlierChannelsOfATransformer) {
   const Graph graph = OutlierTransformer();
-  const Quantizer typed(graph, {});
+  const Quantizer typed(FloatModel(graph), {});
   const std::vector<ScalingGroup> groups = FindScalingGroups(typed.graph());
   ASSERT_EQ(groups.size(), 2u);  // the two normalizations
   const QuantizedModel plain = Equalized(graph, {});
   const QuantizedModel equal = Equalized(graph, {"equalize_activations"});
   // The float function stays, up to the rounding of its new constants.
   EXPECT_GT(Snr(graph, equal.float_graph), 100);
-  const double before = Snr(graph, LowerToInteger(plain));
-  const double after = Snr(graph, LowerToInteger(equal));
+  const double before = Snr(graph, LowerToInteger(plain).graph());
+  const double after = Snr(graph, LowerToInteger(equal).graph());
   EXPECT_GT(after, before + 6) << before << " dB";
   ASSERT_EQ(equal.record.recovery.size(), 1u);
   const RecoveryStep& step = equal.record.recovery[0];
@@ -154,16 +154,17 @@ TEST(EqualizeActivations, ThroughClipsAndSums) {
       if (channel % 2 == 0) weights.data<float>()[i] *= 50;
     }
   }
-  const Quantizer typed(b.graph, {});
+  const Quantizer typed(FloatModel(b.graph), {});
   const std::vector<ScalingGroup> groups = FindScalingGroups(typed.graph());
   ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(groups[2].makers.size(), 2u);  // project and other, through the sum
   const QuantizedModel plain = Equalized(b.graph, {});
   const QuantizedModel equal = Equalized(b.graph, {"equalize_activations"});
   EXPECT_GT(Snr(b.graph, equal.float_graph), 60);
-  EXPECT_GT(Snr(b.graph, LowerToInteger(equal)), Snr(b.graph, LowerToInteger(plain)) + 3);
-  EXPECT_EQ(CountOps(LowerToInteger(equal), "QLinearConv"),
-            CountOps(LowerToInteger(plain), "QLinearConv"));
+  EXPECT_GT(Snr(b.graph, LowerToInteger(equal).graph()),
+            Snr(b.graph, LowerToInteger(plain).graph()) + 3);
+  EXPECT_EQ(CountOps(LowerToInteger(equal).graph(), "QLinearConv"),
+            CountOps(LowerToInteger(plain).graph(), "QLinearConv"));
 }
 
 /// Values that a graph output, a constant operand or a second kind of axis meets are left alone.
@@ -179,7 +180,7 @@ TEST(EqualizeActivations, WhatStopsIt) {
                       : a;
     b.graph.AddOutput(b.Conv(read, "y", {2, 4, 1, 1}, 0, noise));
     if (kind == "output") b.graph.AddOutput(a);
-    const Quantizer typed(b.graph, {});
+    const Quantizer typed(FloatModel(b.graph), {});
     EXPECT_EQ(FindScalingGroups(typed.graph()).empty(), kind != "nothing") << what;
   }
 }
@@ -195,7 +196,7 @@ TEST(EqualizeActivations, ChainsBehindWhatStopsIt) {
   Value* relu = b.Op("Relu", {first}, "relu");
   Value* second = b.Op("Add", {b.Conv(relu, "c", {4, 4, 1, 1}, 0, noise), relu}, "second");
   b.graph.AddOutput(b.Conv(second, "y", {2, 4, 1, 1}, 0, noise));
-  const Quantizer typed(b.graph, {});
+  const Quantizer typed(FloatModel(b.graph), {});
   EXPECT_TRUE(FindScalingGroups(typed.graph()).empty());
   const QuantizedModel equal = Equalized(b.graph, {"equalize_activations"});
   EXPECT_GT(Snr(b.graph, equal.float_graph), 100);

@@ -112,7 +112,7 @@ QuantizedModel Quantized(const Graph& graph, std::vector<std::string> recover, i
   options.global.activations.bits = bits;
   options.global.weights.bits = bits;
   options.float_outputs = true;
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (uint32_t i = 0; i < 16; ++i) quantizer.Keep(RandomFeeds(graph, 100 + i));
   Calibrate(quantizer, quantizer.graph(), 16);
   return quantizer.Finish();
@@ -138,9 +138,9 @@ TEST(FloatAnswers, KeepsWhatAnswersDependOn) {
   EXPECT_LE(layers, 5);  // of 8: at most six tenths of the products
   EXPECT_TRUE(model.record.operators.at("c7_node").quantized);
   EXPECT_GT(model.record.recovery[0].after_db, model.record.recovery[0].before_db + 1);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
-  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 1);
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain).graph()) + 1);
 }
 
 /// Probabilities count by the scores they come from.

@@ -28,7 +28,7 @@ QuantizedModel Quantized(const Graph& graph, std::vector<std::string> recover) {
   QuantizeOptions options;
   options.recover = std::move(recover);
   options.float_outputs = true;
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (uint32_t i = 0; i < 16; ++i) quantizer.Keep(RandomFeeds(graph, 100 + i));
   Calibrate(quantizer, quantizer.graph(), 16);
   return quantizer.Finish();
@@ -48,11 +48,11 @@ TEST(FloatEnd, ASmallClassifierIsFloat) {
   for (const char* name : {"c1_node", "c2_node"}) {
     EXPECT_TRUE(model.record.operators.at(name).quantized) << name;
   }
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "Gemm"), 1);
   EXPECT_EQ(CountOps(integer, "QLinearConv"), 2);
-  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 1);
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain).graph()) + 1);
   for (const Graph& file : {ToQdq(model), ToQOperator(model), ToQonnx(model)}) {
     VerifyGraph(file);
     EXPECT_EQ(file.FindValue("w")->constant.dtype(), DType::kFloat32);

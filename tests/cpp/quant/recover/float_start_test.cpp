@@ -46,7 +46,7 @@ Graph SmallSignalOnLargeMean() {
 QuantizedModel Start(const Graph& graph, std::vector<std::string> recover) {
   QuantizeOptions options;
   options.recover = std::move(recover);
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (uint32_t i = 0; i < 16; ++i) quantizer.Keep(RandomFeeds(graph, 100 + i));
   Calibrate(quantizer, quantizer.graph(), 16);
   return quantizer.Finish();
@@ -78,9 +78,9 @@ TEST(FloatStart, LeavesWhatCostsMostInFloat) {
         << config.node << " " << config.value << " " << StateName(config.state);
   }
   EXPECT_GE(dequantized, 6);  // inputs, weights and outputs of three layers
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
-  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 10);
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain).graph()) + 10);
   EXPECT_NE(RecordToJson(model.record).find("\"state\":\"DEQUANTIZED\""), std::string::npos);
   // Every export agrees.
   for (const Graph& file : {ToQdq(model), ToQOperator(model), ToQonnx(model)}) {
@@ -96,7 +96,7 @@ TEST(FloatStart, ChangesNothingWhereItDoesNotPay) {
   // The first layer has a third of the products here, which is more than the method may spend.
   EXPECT_EQ(model.record.recovery[0].detail, "everything stays quantized");
   EXPECT_EQ(StatesOf(model.record), StatesOf(plain.record));
-  EXPECT_EQ(LargestDifference(LowerToInteger(plain), LowerToInteger(model)), 0);
+  EXPECT_EQ(LargestDifference(LowerToInteger(plain).graph(), LowerToInteger(model).graph()), 0);
 }
 
 TEST(SwitchedOff, IsFloatAndComesBack) {
@@ -141,7 +141,8 @@ TEST(Undo, GivesBackWhatWasBefore) {
       const RecoveryStep& step = model.record.recovery.at(0);
       const bool is_undone =
           step.detail.find("; undone: the outputs fell to ") != std::string::npos;
-      const double difference = LargestDifference(LowerToInteger(plain), LowerToInteger(model));
+      const double difference =
+          LargestDifference(LowerToInteger(plain).graph(), LowerToInteger(model).graph());
       if (!is_undone) {
         ++kept;
         continue;

@@ -32,7 +32,7 @@ Graph TwoChains() {
 QuantizedModel Quantized(const Graph& graph, std::vector<std::string> recover, int samples = 6) {
   QuantizeOptions options;
   options.recover = std::move(recover);
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (int i = 0; i < samples; ++i) {
     quantizer.Keep(RandomFeeds(graph, 100 + static_cast<uint32_t>(i)));
   }
@@ -72,13 +72,13 @@ TEST(FloatSums, WhatIsAddedUpIsFloat) {
   }
   EXPECT_EQ(model.record.Root(Op(model, "qa").inputs[0]).scale,
             plain.record.Root(Op(plain, "qa").inputs[0]).scale);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "QLinearAdd"), 0);
   EXPECT_EQ(CountOps(integer, "ConvInteger"), 7);
   EXPECT_EQ(CountOps(integer, "QLinearConv"), 7);
   EXPECT_EQ(CountOps(integer, "QuantizeLinear"), 1 + 7);  // the input, and the readers of the trunk
-  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain)) + 1);
+  EXPECT_GT(Snr(graph, integer), Snr(graph, LowerToInteger(plain).graph()) + 1);
   EXPECT_NE(RecordToJson(model.record).find("\"floatOutput\":true"), std::string::npos);
 }
 
@@ -118,7 +118,7 @@ TEST(FloatSums, SimulatorIsTheIntegerNetwork) {
     const std::vector<double> values(floats.begin(), floats.end());
     simulator.SetWeights(node, &values);
   }
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   const auto step = static_cast<double>(OutputScale(model, "y_node"));
   int apart = 0;
   int all = 0;
@@ -138,7 +138,7 @@ TEST(FloatSums, SimulatorIsTheIntegerNetwork) {
 TEST(FloatSums, ExportsSayTheSame) {
   const Graph graph = TwoChains();
   const QuantizedModel model = Quantized(graph, {"float_sums"});
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   for (const Graph& file : {ToQdq(model), ToQOperator(model), ToQonnx(model)}) VerifyGraph(file);
   const Graph qdq = ToQdq(model);
   EXPECT_GT(Snr(integer, qdq), 45);
@@ -148,7 +148,7 @@ TEST(FloatSums, ExportsSayTheSame) {
     EXPECT_EQ(read->record.Find(name)->quantized, op.quantized) << name;
     EXPECT_EQ(read->record.Find(name)->float_output, op.float_output) << name;
   }
-  EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read)), 0);
+  EXPECT_EQ(LargestDifference(integer, LowerToInteger(*read).graph()), 0);
 }
 
 /// An option makes a layer write floats without any method.
@@ -163,7 +163,7 @@ TEST(FloatSums, ByName) {
   EXPECT_TRUE(Op(model, "down").float_output);
   EXPECT_EQ(ResultState(model, "down"), QuantizationState::kFp32);
   EXPECT_FALSE(Op(model, "pa").float_output);
-  const Graph integer = LowerToInteger(model);
+  const Graph integer = LowerToInteger(model).Release();
   VerifyGraph(integer);
   EXPECT_EQ(CountOps(integer, "ConvInteger"), 1);
   EXPECT_GT(Snr(graph, integer), 20);
@@ -174,7 +174,7 @@ TEST(FloatSums, ChangesNothingWhereItDoesNotPay) {
   const QuantizedModel plain = Quantized(graph, {});
   const QuantizedModel model = Quantized(graph, {"float_sums"});
   EXPECT_EQ(model.record.recovery[0].detail, "everything stays quantized");
-  EXPECT_EQ(LargestDifference(LowerToInteger(plain), LowerToInteger(model)), 0);
+  EXPECT_EQ(LargestDifference(LowerToInteger(plain).graph(), LowerToInteger(model).graph()), 0);
   for (size_t i = 0; i < plain.record.configs.size(); ++i) {
     EXPECT_EQ(model.record.configs[i].state, plain.record.configs[i].state);
   }

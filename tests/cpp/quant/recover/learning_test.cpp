@@ -12,7 +12,7 @@ namespace requant {
 namespace {
 
 QuantizedModel Learn(const Graph& graph, const QuantizeOptions& options, int samples = 32) {
-  Quantizer quantizer(graph, options);
+  Quantizer quantizer(FloatModel(graph), options);
   for (int i = 0; i < samples; ++i) {
     quantizer.Keep(RandomFeeds(graph, 100 + static_cast<uint32_t>(i)));
   }
@@ -32,11 +32,11 @@ TEST(Learning, EveryMethodAloneGains) {
   const Graph graph = SmallNetwork();
   for (const auto& [weights, activations] : {std::pair{4, 8}, std::pair{4, 4}}) {
     const double plain =
-        Snr(graph, LowerToInteger(Learn(graph, LowBits(weights, activations, {}))), 32);
+        Snr(graph, LowerToInteger(Learn(graph, LowBits(weights, activations, {}))).graph(), 32);
     for (const RecoveryRow& row : RecoveryTable()) {
       if (row.stage == RecoveryStage::kGraph) continue;
       const QuantizedModel model = Learn(graph, LowBits(weights, activations, {row.name}));
-      const Graph integer = LowerToInteger(model);
+      const Graph integer = LowerToInteger(model).Release();
       VerifyGraph(integer);
       const double got = Snr(graph, integer, 32);
       // The steps of activations hardly limit the accuracy of 8 bits.
@@ -54,7 +54,8 @@ TEST(Learning, EveryMethodAloneGains) {
 TEST(Learning, ReconstructionBeatsNearest) {
   const Graph graph = SmallNetwork();
   const auto snr = [&](std::vector<std::string> recover) {
-    return Snr(graph, LowerToInteger(Learn(graph, LowBits(3, 8, std::move(recover)), 64)), 64);
+    return Snr(graph, LowerToInteger(Learn(graph, LowBits(3, 8, std::move(recover)), 64)).graph(),
+               64);
   };
   const double plain = snr({});
   EXPECT_GT(snr({"adaround"}), plain + 1.5);
@@ -67,7 +68,7 @@ TEST(Learning, StepsAndDeterminism) {
   options.recover_steps = 4;
   std::string first;
   for (int round = 0; round < 2; ++round) {
-    Quantizer quantizer(graph, options);
+    Quantizer quantizer(FloatModel(graph), options);
     for (int i = 0; i < 8; ++i) quantizer.Keep(RandomFeeds(graph, static_cast<uint32_t>(i)));
     Calibrate(quantizer, quantizer.graph(), 8);
     int steps = 0;
@@ -111,8 +112,8 @@ TEST(Rewriting, KeepsTheFunction) {
     const QuantizedModel model = Learn(graph, options, 16);
     EXPECT_GT(Snr(graph, model.float_graph), 100) << method;
     options.recover = {};
-    const double plain = Snr(graph, LowerToInteger(Learn(graph, options, 16)));
-    const double got = Snr(graph, LowerToInteger(model));
+    const double plain = Snr(graph, LowerToInteger(Learn(graph, options, 16)).graph());
+    const double got = Snr(graph, LowerToInteger(model).graph());
     EXPECT_GT(got, plain + (std::string(method) == "equalize" ? 3 : -1)) << method;
     ASSERT_EQ(model.record.recovery.size(), 1u);
     const RecoveryStep& gain = model.record.recovery[0];
@@ -160,16 +161,16 @@ TEST(GivenScales, ReplaceCalibration) {
     given.scales[config.value] = {config.scale, config.offset};
   }
   given.scales["nobody"] = {{1}, {}};
-  Quantizer quantizer(graph, given);
+  Quantizer quantizer(FloatModel(graph), given);
   EXPECT_TRUE(quantizer.observed_values(0).empty());
   const QuantizedModel again = quantizer.Finish();  // no sample needed
-  EXPECT_EQ(LargestDifference(LowerToInteger(model), LowerToInteger(again)), 0);
+  EXPECT_EQ(LargestDifference(LowerToInteger(model).graph(), LowerToInteger(again).graph()), 0);
   ASSERT_EQ(again.record.warnings.size(), 1u);
   EXPECT_NE(again.record.warnings[0].find("nobody"), std::string::npos);
 
   QuantizeOptions bad = options;
   bad.scales["x"] = {{-1}, {}};
-  EXPECT_THROW(Quantizer(graph, bad), Error);
+  EXPECT_THROW(Quantizer(FloatModel(graph), bad), Error);
   bad.scales["x"] = {{0.1f}, {999}};
   EXPECT_THROW(Learn(graph, bad), Error);
   bad.scales = {{"conv1_w", {{0.1f, 0.2f}, {}}}};
@@ -181,7 +182,7 @@ TEST(HardData, GivesWarningsOrErrorsNeverUselessScales) {
   const auto quantize = [&](float value, const char* observer) {
     QuantizeOptions options;
     options.global.activations.observer = observer;
-    Quantizer quantizer(graph, options);
+    Quantizer quantizer(FloatModel(graph), options);
     Tensor constant(DType::kFloat32, {1, 3, 8, 8});
     for (int64_t i = 0; i < constant.count(); ++i) constant.data<float>()[i] = value;
     for (int pass = 0; pass < quantizer.passes(); ++pass) {
@@ -205,7 +206,7 @@ TEST(HardData, GivesWarningsOrErrorsNeverUselessScales) {
           EXPECT_TRUE(scale > 0 && std::isfinite(scale)) << row.name << " " << value;
         }
       }
-      VerifyGraph(LowerToInteger(model));
+      VerifyGraph(LowerToInteger(model).graph());
       if (value < 1e-20f) {
         EXPECT_FALSE(model.record.warnings.empty()) << row.name << " " << value;
       }

@@ -71,7 +71,7 @@ TEST(Simulator, QuantizedIsTheIntegerNetwork) {
     options.global.activations.bits = bits;
     options.global.weights.bits = bits;
     const QuantizedModel model = QuantizeGraph(graph, options);
-    const Graph integer = LowerToInteger(model);
+    const Graph integer = LowerToInteger(model).Release();
     VerifyGraph(integer);
     Simulator simulator(model.float_graph, model.record);
     for (const Node* node : simulator.nodes()) {
@@ -199,7 +199,7 @@ TEST(Simulated, ExoticGridsRun) {
     options.global.activations = c.activations;
     options.global.weights = c.weights;
     const QuantizedModel model = QuantizeGraph(graph, options);
-    const Graph lowered = LowerToInteger(model);
+    const Graph lowered = LowerToInteger(model).Release();
     VerifyGraph(lowered);
     EXPECT_EQ(CountOps(lowered, "QLinearConv"), 0) << c.what;
     EXPECT_GE(CountOps(lowered, "FakeQuantize"), 5) << c.what;
@@ -210,7 +210,7 @@ TEST(Simulated, ExoticGridsRun) {
   QuantizeOptions options;
   options.by_name["conv3_node"].activations.bits = 16;
   const QuantizedModel model = QuantizeGraph(graph, options);
-  const Graph lowered = LowerToInteger(model);
+  const Graph lowered = LowerToInteger(model).Release();
   VerifyGraph(lowered);
   EXPECT_EQ(CountOps(lowered, "QLinearConv"), 2);
   EXPECT_GT(Snr(graph, lowered), 30);
@@ -225,7 +225,7 @@ TEST(LowBits, StayInsideTheirCodes) {
       options.global.activations.symmetric = symmetric;
       options.global.weights.bits = bits;
       const QuantizedModel model = QuantizeGraph(graph, options);
-      const Graph integer = LowerToInteger(model);
+      const Graph integer = LowerToInteger(model).Release();
       VerifyGraph(integer);
       const int64_t top = symmetric ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
       std::map<std::string, std::pair<int64_t, int64_t>> seen;
@@ -248,7 +248,7 @@ TEST(LowBits, StayInsideTheirCodes) {
       EXPECT_EQ(LargestDifference(ToQOperator(model), integer), 0);
       const std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
       ASSERT_TRUE(read.has_value());
-      EXPECT_EQ(LargestDifference(LowerToInteger(*read), integer), 0);
+      EXPECT_EQ(LargestDifference(LowerToInteger(*read).graph(), integer), 0);
       const auto bits_of = [](const QuantizedModel& from) {
         return from.record.Root(from.record.operators.at("conv1_node").inputs[0]).bits;
       };
@@ -260,7 +260,7 @@ TEST(LowBits, StayInsideTheirCodes) {
       EXPECT_EQ(LargestDifference(ToQdq(model), nibbles), 0);
       const std::optional<QuantizedModel> back = FromQdq(nibbles);
       ASSERT_TRUE(back.has_value());
-      EXPECT_EQ(LargestDifference(LowerToInteger(*back), integer), 0);
+      EXPECT_EQ(LargestDifference(LowerToInteger(*back).graph(), integer), 0);
       EXPECT_EQ(bits_of(*back), bits);
       const int weights = back->record.operators.at("conv1_node").inputs[1];
       EXPECT_EQ(back->record.configs[static_cast<size_t>(weights)].bits, bits);
