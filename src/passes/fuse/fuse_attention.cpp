@@ -18,10 +18,10 @@
 //   - From opset 23 on, where the heads of q stay apart: y [B, H, S, Dv] = Attention(q, k, v, m).
 //
 // Conditions: float32; ranks and numbers of heads known; Softmax along the last axis; nobody else
-//   reads the scores or the weights. s: any products and quotients with positive constants, of q, k or the scores,
-//   in front of the mask. m: sums, which are added up, and Where(c, scores, f) with f at most
-//   -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide as there
-//   are keys, which a mask cut out for open lengths is (attention_mask.h).
+//   reads the scores or the weights. s: any products and quotients with positive constants, of q, k
+//   or the scores, in front of the mask. m: sums, which are added up, and Where(c, scores, f) with
+//   f at most -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide
+//   as there are keys, which a mask cut out for open lengths is (attention_mask.h).
 // Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
 //   A query whose scores are all -infinity gives 0 as the operator and NaN written out without the
 //   guard. (Behind the guard, rows of q and k that hold NaN themselves also give 0.)
@@ -55,8 +55,7 @@ bool IsGuard(const Node& where, const Value* weights) {
   const bool inverted = condition && condition->Is(Op::kNot);
   const Node* test = inverted ? condition->input(0)->producer : condition;
   return test && test->Is(Op::kIsNaN) && test->input(0) == weights &&
-         where.input(inverted ? 1 : 2) == weights &&
-         ScalarOf(where.input(inverted ? 2 : 1)) == 0.0;
+         where.input(inverted ? 1 : 2) == weights && ScalarOf(where.input(inverted ? 2 : 1)) == 0.0;
 }
 
 /// The weights with 0 in place of NaN where the graph has such a guard and nothing else reads them;
