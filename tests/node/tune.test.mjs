@@ -13,9 +13,7 @@ import {
   quantize,
   tune,
 } from '../../dist/index.js';
-import { defaultKernels } from '../../dist/model/default_tuning.js';
 import { median } from '../../dist/base/median.js';
-import { deviceKind, deviceName, isX86 } from '../../dist/model/tuning.js';
 import { MODEL, calibration, testImages } from './support.mjs';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'requant-tune-'));
@@ -248,54 +246,6 @@ output %y
   }
   assert.deepEqual(results[1], results[0]);
   product.dispose();
-});
-
-test('the records that come with the package count where none is given', async () => {
-  const shape = 'conv_f32 1x6x5x8 to 6x5x16, window 3x3 stride 1x1 dilation 1x1 groups 1';
-  const numbers = (count) => Float32Array.from({ length: count }, (_, i) => Math.sin(i * 3));
-  const conv = await parseModel(`graph "conv" opset 13
-input %x: float32[1, 8, 6, 5]
-const %w: float32[16, 8, 3, 3] = {${[...numbers(16 * 72)].join(', ')}}
-%y = Conv(%x, %w) {pads = [1, 1, 1, 1]}
-output %y
-`);
-  const x = new Tensor('float32', numbers(240), [1, 8, 6, 5]);
-  const kind = deviceKind(conv.handle.core);
-  const before = defaultKernels[kind];
-  const runWithDefaults = async (kernel, given) => {
-    defaultKernels[kind] = { ...before, [shape]: kernel };
-    const device = await deviceName(conv.handle.core);
-    const tuning = given && { version: 1, devices: { [device]: { [shape]: { kernel: given } } } };
-    const session = await InferenceSession.create(conv, { tuning });
-    const { y } = await session.run({ x });
-    const [step] = session.plan().steps.filter(({ tuning: key }) => key === shape);
-    session.dispose();
-    return { y: [...y.data], kernel: step.kernel };
-  };
-  try {
-    const usual = await runWithDefaults('no such kernel');
-    const rows = ['conv_f32_vector', 'conv_f32_lines'];
-    for (const kernel of rows) {
-      assert.deepEqual(await runWithDefaults(kernel), { y: usual.y, kernel });
-      const [other] = rows.filter((row) => row !== kernel);
-      assert.equal((await runWithDefaults(kernel, other)).kernel, other);
-    }
-  } finally {
-    if (before === undefined) delete defaultKernels[kind];
-    else defaultKernels[kind] = before;
-  }
-  for (const kernels of Object.values(defaultKernels)) {
-    for (const [step, kernel] of Object.entries(kernels)) {
-      assert.ok(kernel.startsWith(step.split(' ', 1)[0]), `${step}: ${kernel}`);
-    }
-  }
-  conv.dispose();
-});
-
-test('the kind of processor is known by its arithmetic, compiled or not', () => {
-  const seen = new Set();
-  for (let at = 0; at < 300_000; at++) seen.add(isX86());
-  assert.deepEqual([...seen], [process.arch === 'x64' || process.arch === 'ia32']);
 });
 
 test('bad options and cancelling', async () => {

@@ -10,7 +10,6 @@ import type { Core, CoreSessionOptions } from '../core.js';
 import type { EngineInfo } from '../engine/engine_info.js';
 import { call } from '../engine/heap.js';
 import { threadsOf, variantOf } from '../engine/load_core.js';
-import { defaultKernels } from './default_tuning.js';
 
 /** The fastest kernel for one shape of operator on one device. */
 export interface TuningRecord {
@@ -58,23 +57,6 @@ function hasDot8(core: Core): boolean {
 }
 
 /**
- * @internal Whether the processor is an x86, by its arithmetic: there an invalid operation gives a NaN with
- * the sign set ("QNaN floating-point indefinite", Intel SDM vol. 1, table 4-3), elsewhere one without (ARM's
- * default NaN). The infinity comes from a clock, so that no compiler computes the NaN ahead of time.
- */
-export function isX86(): boolean {
-  const value = new Float32Array([Date.now() * Infinity]);
-  value[0]! -= value[0]!;
-  return new Uint8Array(value.buffer)[3] === 0xff;
-}
-
-/** @internal The kind of device, by instructions and processor, which selects the package's own records. */
-export function deviceKind(core: Core): string {
-  const arch = isX86() ? 'x64' : 'other';
-  return [variantOf(core), ...(hasDot8(core) ? ['dot8'] : []), arch].join(', ');
-}
-
-/**
  * @internal Everything that a record depends on beside the shape: the engine, its kernels and threads, and
  * the processor as far as it can be known.
  */
@@ -97,19 +79,12 @@ function count(value: number | undefined, limit: number): number | undefined {
   return Number.isInteger(value) && value! > 0 && value! < limit ? value : undefined;
 }
 
-/**
- * @internal The records that apply to this device, by the steps' `tuning`: the package's records, overridden
- * by the given ones.
- */
+/** @internal The records that apply to this device, by the steps' `tuning`. */
 export async function tunedSteps(
   core: Core,
   tuning: Tuning | undefined,
 ): Promise<NonNullable<CoreSessionOptions['tuned']>> {
-  const tuned = Object.fromEntries(
-    Object.entries(defaultKernels[deviceKind(core)] ?? {}).map(
-      ([step, kernel]): [string, TunedStepOptions] => [step, { kernel }],
-    ),
-  );
+  const tuned: Record<string, TunedStepOptions> = {};
   if (tuning === undefined) return tuned;
   checkTuning(tuning, 'options.tuning');
   const records = Object.entries(tuning.devices[await deviceName(core)] ?? {});

@@ -77,26 +77,54 @@ inline bool LinesFit(const ConvGeometry& g) {
 /// first layer.
 inline constexpr int32_t kShortRun = 32;
 inline bool IsShortRun(const ConvGeometry& g) { return g.kernel_w * g.in_c <= kShortRun; }
-/// Whether reading lines in place is faster, as measured: for first layers, whose runs are short,
-/// and for convolutions of few output channels (at most `few`), which use a gathered window too
-/// rarely. Output lines must be long enough to share each load of weights.
-inline bool LinesArePreferred(const ConvGeometry& g, int32_t few) {
-  return g.kernel_w > 1 && (IsShortRun(g) || (g.out_w >= 16 && g.out_c <= few));
+/// The layers for which a kernel that reads lines in place is preferred to one that gathers
+/// windows.
+struct LinesLimits {
+  /// Most output channels of a layer with long runs: a gathered window that many channels read has
+  /// paid for its gathering.
+  int32_t few;
+  /// Most output channels, for each column of the output, of a layer with short runs. Every line
+  /// reads all weights, which few columns share badly.
+  int32_t per_column;
+  /// Shorter output lines count as long ones if they are whole register tiles of so many pixels; 0:
+  /// they do not.
+  int32_t tile;
+  /// Includes windows of one pixel with a stride, if their runs are short.
+  bool one_pixel;
+};
+/// Output lines of so many pixels are long enough to share each load of weights.
+inline constexpr int32_t kLongLine = 16;
+/// Whether the layer is like an image's first one, of short runs, and within the limits.
+inline bool ShortRunsArePreferred(const ConvGeometry& g, const LinesLimits& limits) {
+  return IsShortRun(g) && g.kernel_w > 1 && g.out_c <= int64_t{limits.per_column} * g.out_w;
 }
-/// The limits `few` of the kernels on pairs, 7 bits, bytes and floats. GOPS of 3x3 layers (x86-64):
+/// Whether the layer is within the limits.
+inline bool LinesArePreferred(const ConvGeometry& g, const LinesLimits& limits) {
+  if (IsShortRun(g) && g.kernel_w > 1) return ShortRunsArePreferred(g, limits);
+  const bool one_pixel = g.kernel_h == 1 && g.kernel_w == 1;
+  if (one_pixel && (!limits.one_pixel || !IsShortRun(g) || IsPointwise(g))) return false;
+  return g.out_c <= limits.few &&
+         (g.out_w >= kLongLine || (limits.tile > 0 && g.out_w % limits.tile == 0));
+}
+/// The limits of the kernels on pairs, on bytes (7 bits, too) and on floats. How many times as fast
+/// lines are as gathered windows, median and range over random layers on a Xeon with AVX-VNNI
+/// (docs/notes/2026-11-27-lines-in-place.md):
 ///
-///   channels      pairs              bytes              floats
-///                 gathered  lines    gathered  lines    gathered  lines
-///    16               65      85        130     224         40      47
-///    32               80      86                            46      49
-///    64                                 217     223         52      52
-///    64, 8 x 8                          212     203
-///   128                                 239     231
+///   layers                      pairs               bytes               floats
+///   short runs, within limit    1.57 (0.97-3.81)    2.05 (1.16-6.10)    1.25 (0.93-2.54)
+///   short runs, more channels   0.85 (0.45-1.07)    0.80 (0.27-1.14)    0.91 (0.76-1.03)
+///   long runs, up to `few`
+///     16 pixels or more         1.05 (0.96-1.36)    1.13 (1.01-1.65)    1.08 (0.99-1.50)
+///     4, 8 or 12 pixels         1.02 (0.85-1.20)    1.02 (0.72-1.46)    1.05 (0.98-1.35)
+///     7 pixels, one pixel       0.81 (0.51-1.11)    0.83 (0.42-1.20)    0.77 (0.33-1.06)
+///   long runs, more channels    0.95 (0.91-0.98)    1.01 (0.95-1.07)    1.01 (0.94-1.12)
+///   one pixel, short runs       1.21 (1.00-2.35)    1.01 (0.95-1.73)    1.10 (1.02-1.22)
+///   one pixel, long runs        0.92 (0.69-1.06)    0.91 (0.65-0.97)    0.99 (0.71-1.05)
 ///
-/// 7 bits, gathered: 77 for 16 and 103 for 32 channels. On Zen 4, 7 bits gathered and by lines: 77
-/// and 88 for 16, 83 and 98 for 32, 103 and 104 for 64. Pairs by lines are 1.06 to 1.14 times as
-/// fast as gathered for 32 channels, 1.04 to 1.06 for 64, 0.95 to 1.03 for more.
-inline constexpr int32_t kFewForPairs = 64, kFewForDot7 = 32, kFewForBytes = 64, kFewForF32 = 32;
+/// The last three rows are of output lines of 16 pixels or more.
+inline constexpr LinesLimits kPairsLines{.few = 64, .per_column = 4, .tile = 0, .one_pixel = true},
+    kBytesLines{.few = 64, .per_column = 4, .tile = 0, .one_pixel = false},
+    kF32Lines{.few = 64, .per_column = 8, .tile = 4, .one_pixel = true};
 
 /// Elements of one converted line of the kernels that read lines in place. The last step of a
 /// window may read three elements beyond the line.

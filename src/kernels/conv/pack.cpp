@@ -231,7 +231,7 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
 }
 
 bool LinesF32Supports(const ConvGeometry& g) { return LinesFit(g); }
-bool LinesF32IsPreferred(const ConvGeometry& g) { return LinesArePreferred(g, kFewForF32); }
+bool LinesF32IsPreferred(const ConvGeometry& g) { return LinesArePreferred(g, kF32Lines); }
 
 size_t LinesF32Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
@@ -240,8 +240,9 @@ size_t LinesF32Workspace(const ConvGeometry& g) {
 }
 
 bool LinesSupports(const ConvQ8Weights&, const ConvGeometry& g) { return LinesFit(g); }
-bool LinesIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
-  return LinesArePreferred(g, kFewForPairs);
+bool LinesIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
+  // Windows of one pixel are faster gathered in 7 bits: 1.27 times for 16 channels.
+  return LinesArePreferred(g, kPairsLines) && !(IsOnePixel(g) && Dot7Supports(w, g));
 }
 
 size_t LinesPackedSize(const ConvQ8Weights& w) {

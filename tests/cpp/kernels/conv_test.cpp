@@ -203,27 +203,6 @@ TEST(ConvQ8, Dot7RefusesEightBitWeights) {
   EXPECT_FALSE(dot7.supports(test.view, test.g));
 }
 
-TEST(ConvQ8, LinesAreOneGroupWithoutDilationAndPayForShortRuns) {
-  std::mt19937 random(14);
-  const ConvQ8Kernel& lines = Row("conv_q8_lines");
-  const auto supports = [&](const ConvGeometry& g) {
-    const Q8Case test(random, g, 2, false);
-    return lines.supports(test.view, test.g);
-  };
-  const auto is_preferred = [&](const ConvGeometry& g) {
-    const Q8Case test(random, g, 2, false);
-    return supports(g) && lines.is_preferred(test.view, test.g);
-  };
-  EXPECT_TRUE(is_preferred(Geometry(9, 9, 3, 8, 3, 3, 2, 1)));
-  EXPECT_TRUE(is_preferred(Geometry(9, 9, 10, 8, 3, 3, 1, 1)));
-  EXPECT_FALSE(is_preferred(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
-  EXPECT_TRUE(supports(Geometry(9, 9, 11, 8, 3, 3, 1, 1)));
-  EXPECT_FALSE(is_preferred(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
-  EXPECT_TRUE(supports(Geometry(9, 9, 3, 8, 1, 1, 1, 0)));
-  EXPECT_FALSE(supports(Geometry(9, 9, 3, 8, 3, 3, 1, 1, 2)));
-  EXPECT_FALSE(supports(Geometry(9, 9, 6, 6, 3, 3, 1, 1, 1, 3)));
-}
-
 void RunF32(const ConvF32Kernel& kernel, ConvF32Params p, const ConvF32Weights& weights,
             const std::vector<int32_t>& cuts) {
   std::vector<uint8_t> packed(kernel.packed_size(weights));

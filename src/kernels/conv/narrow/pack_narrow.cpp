@@ -144,7 +144,7 @@ __attribute__((noinline)) void Pack(const ConvQ8Weights& w, const Coding& c, voi
 
 /// First layers are left to the kernels on lines, since gathering their windows limits this one.
 bool NarrowIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
-  return !LinesArePreferred(g, 0);
+  return !ShortRunsArePreferred(g, kPairsLines);
 }
 
 bool NarrowInputsSupports(const ConvQ8Weights& w, const ConvGeometry&) {
