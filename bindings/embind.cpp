@@ -75,20 +75,17 @@ TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const v
 
 val OperatorFunctions(const Graph& graph) {
   val functions = val::array();
+  const auto add = [&functions](const void* entry) {
+    functions.call<void>("push", Address(entry));
+  };
   for (const OpDef* op : OperatorsOf(graph)) {
-    functions.call<void>("push", Address(reinterpret_cast<const void*>(op->infer)));
-    functions.call<void>("push", Address(reinterpret_cast<const void*>(op->evaluate)));
+    add(reinterpret_cast<const void*>(op->infer));
+    add(reinterpret_cast<const void*>(op->evaluate));
   }
-  if (const LowerFunction lower = VolumeLowering(graph)) {
-    functions.call<void>("push", Address(reinterpret_cast<const void*>(lower)));
-  }
-  if (const RaiseFunction raise = OpsetRaising(graph)) {
-    functions.call<void>("push", Address(reinterpret_cast<const void*>(raise)));
-  }
+  if (HasVolumes(graph)) add(kLowerVolume.entry());
+  if (NeedsRaising(graph)) add(kRaiseOpset.entry());
   for (const Pass& pass : PassTable()) {
-    if (pass.may_apply && pass.may_apply(graph)) {
-      functions.call<void>("push", Address(reinterpret_cast<const void*>(pass.run)));
-    }
+    if (pass.may_apply && pass.may_apply(graph)) add(reinterpret_cast<const void*>(pass.run));
   }
   return functions;
 }

@@ -1,14 +1,13 @@
-// Pointers to functions among the extended operators (bindings/README.md). Code that is not among
-// them may call these functions only through a pointer, and only when OperatorsLoaded().
+// The extended operators' functions that the code of this folder calls from the main module.
 #pragma once
 
-#include "ir/graph.h"
+#include "api/prepare.h"
+#include "base/late_function.h"
+#include "quant/file/spell_pairs.h"
 
 namespace requant {
 
-/// Points to PrepareBodies (api/prepare.h).
-extern void (*const kPrepareBodies)(Graph& graph);
-/// Points to JoinPairs (quant/file/spell_pairs.h).
-extern bool (*const kJoinPairs)(Graph& graph);
+extern const LateFunction<decltype(PrepareBodies)> kPrepareBodies;
+extern const LateFunction<decltype(JoinPairs)> kJoinPairs;
 
 }  // namespace requant

@@ -4,7 +4,6 @@
 #include "api/late_functions.h"
 #include "api/passes.h"
 #include "api/prepare.h"
-#include "base/operators.h"
 #include "quant/lower/lower.h"
 #include "quant/quantizer.h"
 
@@ -39,7 +38,7 @@ bool HasQdq(const Graph& graph) {
 
 bool Legalize(Graph& graph, PassContext&) {
   if (!HasQdq(graph)) return false;
-  if (HasIntegerOps(graph)) return OperatorsLoaded() && kJoinPairs(graph);
+  if (HasIntegerOps(graph)) return kJoinPairs.loaded() && kJoinPairs(graph);
   std::optional<QuantizedModel> quantized = FromQdq(graph, false);
   if (!quantized) return false;
   graph = Graph();  // frees its memory before the integer graph takes more

@@ -5,7 +5,6 @@
 
 #include "api/late_functions.h"
 #include "api/passes.h"
-#include "base/operators.h"
 #include "passes/runner.h"
 
 namespace requant {
@@ -24,7 +23,7 @@ void Prepare(Graph& graph) {
   RunPasses(graph, {});
   PassContext context;
   if (Legalize(graph, context)) RunPasses(graph, {});
-  if (OperatorsLoaded() && HasBodies(graph)) kPrepareBodies(graph);
+  if (kPrepareBodies.loaded() && HasBodies(graph)) kPrepareBodies(graph);
 }
 
 PreparedModel PrepareForRun(Graph&& graph) {
@@ -42,9 +41,7 @@ std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
   return operators;
 }
 
-RaiseFunction OpsetRaising(const Graph& graph) {
-  return graph.opset() < 13 && HasQdq(graph) ? kRaiseOpset : nullptr;
-}
+bool NeedsRaising(const Graph& graph) { return graph.opset() < 13 && HasQdq(graph); }
 
 FloatModel OptimizedFloat(const Graph& graph) {
   Graph copy = graph.Clone();

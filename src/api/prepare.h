@@ -21,9 +21,8 @@ bool IsQuantized(const Graph& graph);
 /// extended operators only if it is one itself.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
-/// The function that raises a graph quantized in the forms of an older opset, else nullptr. It is
-/// among the extended operators, which these graphs load (bindings/README.md).
-RaiseFunction OpsetRaising(const Graph& graph);
+/// Whether the graph is quantized in the forms of an older opset, so that it loads kRaiseOpset.
+bool NeedsRaising(const Graph& graph);
 
 /// The graph in the form that sessions run: a float graph is optimized, Q/DQ nodes become integer
 /// operators, and a QOperator graph is optimized as it is. Memory of a graph that is moved here is

@@ -1,9 +1,9 @@
-// Defines the pointer in a file of its own, so that no compiler sees its value
-// (api/late_functions.cpp).
+#include "base/late_function.h"
 #include "passes/match/normalization.h"
 
 namespace requant {
 
-bool (*const kSimplifyNormalization)(Graph& graph, Node* node) = SimplifyNormalization;
+const LateFunction<decltype(SimplifyNormalization)> kSimplifyNormalization{SimplifyNormalization,
+                                                                           "SimplifyNormalization"};
 
 }  // namespace requant

@@ -18,8 +18,9 @@ namespace {
 bool LowerByTable(PlanBuilder& builder, const Node& node) {
   for (const LowerRow& row : LowerTable()) {
     if (node.op_type != row.op || node.domain != row.domain) continue;
-    const bool fits = row.fits == nullptr || (OperatorsLoaded() && row.fits(node));
-    if (fits && row.lower(builder, node)) return true;
+    if (row.late && !OperatorsLoaded()) continue;
+    if (row.fits != nullptr && !row.fits(node)) continue;
+    if (row.lower(builder, node)) return true;
   }
   return false;
 }
@@ -81,7 +82,7 @@ std::shared_ptr<const Plan> CompilePlan(SpecializedModel model, const PlanOption
     plan->outputs.push_back(
         builder.In(output, options.visit ? builder.LayoutOf(output) : Layout::kPlain));
   }
-  if (!options.force_kernels.empty() && OperatorsLoaded()) {
+  if (!options.force_kernels.empty() && kUnheededForces.loaded()) {
     plan->warnings = kUnheededForces(options.force_kernels, builder.choices());
   }
   builder.NoteGroups();

@@ -1,13 +1,18 @@
-// Pointers to functions among the extended operators. They stand in a file of their own: a compiler
-// that sees a pointer's value at the call would call the function by name, which the main module
-// cannot do (bindings/README.md).
+#include "base/late_function.h"
+#include "plan/lower/convolution/qconv.h"
+#include "plan/lower/elementwise/qelementwise.h"
+#include "plan/lower/rows.h"
+#include "plan/lower/table.h"
 #include "plan/pack_activations.h"
 #include "plan/unheeded_forces.h"
 
 namespace requant {
 
-void (*const kPackActivations)(Plan& plan, const PlanOptions& options) = PackActivations;
-std::vector<std::string> (*const kUnheededForces)(const std::vector<ForcedKernel>& forces,
-                                                  const KernelChoices& choices) = UnheededForces;
+const LateFunction<decltype(PackActivations)> kPackActivations{PackActivations, "PackActivations"};
+const LateFunction<decltype(UnheededForces)> kUnheededForces{UnheededForces, "UnheededForces"};
+const LateFunction<decltype(LowerVolume)> kLowerVolume{LowerVolume, "LowerVolume"};
+const LateFunction<decltype(MakeQAddNarrow)> kMakeQAddNarrow{MakeQAddNarrow, "MakeQAddNarrow"};
+const LateFunction<decltype(AddNarrowRequantize)> kAddNarrowRequantize{AddNarrowRequantize,
+                                                                       "AddNarrowRequantize"};
 
 }  // namespace requant

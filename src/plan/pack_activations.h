@@ -2,6 +2,7 @@
 // planes (kernels/bitserial/planes.h).
 #pragma once
 
+#include "base/late_function.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -26,8 +27,7 @@ namespace requant {
 /// possible.
 void PackActivations(Plan& plan, const PlanOptions& options);
 
-/// Points to PackActivations, which is among the extended operators; they are loaded with the
-/// kernels for few bits.
-extern void (*const kPackActivations)(Plan& plan, const PlanOptions& options);
+/// The extended operators, and so this function, are loaded with the kernels for few bits.
+extern const LateFunction<decltype(PackActivations)> kPackActivations;
 
 }  // namespace requant

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/late_function.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -18,9 +19,7 @@ using KernelChoices = std::map<std::string, std::map<std::string, std::string>, 
 std::vector<std::string> UnheededForces(const std::vector<ForcedKernel>& forces,
                                         const KernelChoices& choices);
 
-/// Points to UnheededForces, which is among the extended operators; they are loaded where kernels
-/// are forced.
-extern std::vector<std::string> (*const kUnheededForces)(const std::vector<ForcedKernel>& forces,
-                                                         const KernelChoices& choices);
+/// The extended operators, and so this function, are loaded where kernels are forced.
+extern const LateFunction<decltype(UnheededForces)> kUnheededForces;
 
 }  // namespace requant

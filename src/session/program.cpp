@@ -32,8 +32,6 @@ bool IsExpensive(const Graph& graph, const Node& node) {
   return op.expensive || op.quant == QuantRule::kConv || op.quant == QuantRule::kMatMul;
 }
 
-std::shared_ptr<Program> (*const kLoadProgram)(SavedFile, const SessionOptions&) = Program::Load;
-
 Program::Program() = default;
 
 Program::Program(const Graph& graph, const SessionOptions& options) : options_(options) {

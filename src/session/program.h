@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/late_function.h"
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "ops/op.h"
@@ -86,9 +87,7 @@ class Program : public Execution {
   std::unique_ptr<Bodies> bodies_;
 };
 
-/// Points to Program::Load, which is among the extended operators.
-extern std::shared_ptr<Program> (*const kLoadProgram)(SavedFile file,
-                                                      const SessionOptions& options);
+extern const LateFunction<decltype(Program::Load)> kLoadProgram;
 
 /// Writes or reads the options that a program is planned with.
 void OptionFields(PlanArchive& archive, PlanOptions& options);

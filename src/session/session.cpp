@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/operators.h"
 #include "base/str_cat.h"
 #include "plan/saved/save.h"
 #include "session/program.h"
@@ -37,7 +36,7 @@ Session::Entry& Session::Load(const SharedBytes& saved_plan) {
   SavedFile file = OpenSaved(saved_plan, options_.plan.threads);
   Entry entry;
   if (file.kind == SavedKind::kProgram) {
-    if (!file.operators || !OperatorsLoaded()) DamagedPlan("its header does not fit");
+    if (!file.operators || !kLoadProgram.loaded()) DamagedPlan("its header does not fit");
     entry.execution = kLoadProgram(std::move(file), options_);
   } else {
     LoadedPlan loaded = LoadPlan(std::move(file));

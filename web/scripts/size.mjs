@@ -7,7 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 943e3, brotli: 284.5e3 };
+const MAIN_LIMIT = { raw: 945e3, brotli: 285e3 };
 const OPERATORS_LIMIT = { raw: 456e3, brotli: 151.2e3 };
 const TOOLS_LIMIT = { raw: 540e3, brotli: 172e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };

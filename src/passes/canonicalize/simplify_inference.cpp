@@ -18,7 +18,6 @@
 // InstanceNormalization, GroupNormalization, LpNormalization: see normalization.cpp.
 #include <cmath>
 
-#include "base/operators.h"
 #include "passes/fold/linear_fold.h"
 #include "passes/match/normalization.h"
 #include "passes/pass.h"
@@ -116,7 +115,7 @@ bool FoldBatchNormalization(Graph& graph, Node* node) {
 bool SimplifyInference(Graph& graph, PassContext&) {
   return RewriteNodes(graph, [](Graph& g, Node* node) {
     return RemoveIdentity(g, node) || RemoveDropout(g, node) || FoldBatchNormalization(g, node) ||
-           (OperatorsLoaded() && kSimplifyNormalization(g, node));
+           (kSimplifyNormalization.loaded() && kSimplifyNormalization(g, node));
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/late_function.h"
 #include "ir/graph.h"
 
 namespace requant {
@@ -7,8 +8,6 @@ namespace requant {
 /// Rewrites InstanceNormalization, GroupNormalization and LpNormalization to operators with fast
 /// kernels (normalization.cpp).
 bool SimplifyNormalization(Graph& graph, Node* node);
-/// Points to SimplifyNormalization, which is among the extended operators, as the three operators
-/// are.
-extern bool (*const kSimplifyNormalization)(Graph& graph, Node* node);
+extern const LateFunction<decltype(SimplifyNormalization)> kSimplifyNormalization;
 
 }  // namespace requant

@@ -10,9 +10,11 @@
 
 namespace requant {
 
-#define LOWER(op, domain, function, ...) bool function(PlanBuilder& builder, const Node& node);
+#define LOWER(op, domain, function) bool function(PlanBuilder& builder, const Node& node);
+#define LOWER_LATE(op, domain, function, fits) LOWER(op, domain, function)
 #include "plan/lower/lowerings.inc"
 #undef LOWER
+#undef LOWER_LATE
 
 /// A Transpose of the last two dimensions that only a MatMul of dynamic operands reads, as its
 /// right-hand side.

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "base/late_function.h"
 #include "plan/builder.h"
 
 namespace requant {
@@ -16,16 +17,18 @@ struct LowerRow {
   const char* domain;
   /// Adds the steps that compute the node's outputs, or returns false and adds none.
   LowerFunction lower;
-  /// Which nodes `lower` is for; nullptr: all. A row whose code is among the extended operators,
-  /// while its operator is not, must have one: without those modules the row is skipped.
-  bool (*fits)(const Node& node) = nullptr;
+  /// Whether the code of `lower` is among the extended operators while its operator is not: until
+  /// they are loaded, the row is skipped.
+  bool late;
+  /// Which nodes `lower` is for; nullptr: all.
+  bool (*fits)(const Node& node);
 };
 
 std::span<const LowerRow> LowerTable();
 
-/// The lowering of operators over three spatial dimensions if the graph has any, else nullptr. It
-/// is among the extended operators, which these graphs load (bindings/README.md).
-LowerFunction VolumeLowering(const Graph& graph);
+/// Whether the graph has operators over three spatial dimensions, whose lowering these graphs load.
+bool HasVolumes(const Graph& graph);
+extern const LateFunction<bool(PlanBuilder& builder, const Node& node)> kLowerVolume;
 
 /// Adds the step that evaluates the node by its reference.
 void LowerByReference(PlanBuilder& builder, const Node& node);

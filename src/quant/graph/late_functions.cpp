@@ -1,9 +1,8 @@
-// These functions have a file of their own, so that no compiler sees what they call (see
-// api/late_functions.cpp).
+#include "base/late_function.h"
 #include "quant/graph/prepare.h"
 
 namespace requant {
 
-const RaiseFunction kRaiseOpset = RaiseOpset;
+const LateFunction<decltype(RaiseOpset)> kRaiseOpset{RaiseOpset, "RaiseOpset"};
 
 }  // namespace requant

@@ -1,6 +1,7 @@
 // Brings float graphs into the form that the quantizer needs.
 #pragma once
 
+#include "base/late_function.h"
 #include "ir/graph.h"
 #include "quant/config/record.h"
 
@@ -12,10 +13,7 @@ namespace requant {
 /// bits 25. Does nothing for a newer graph. Throws kUnsupported, naming the node, when a form
 /// cannot be translated (Scan of opset 8).
 void RaiseOpset(Graph& graph, int wanted = 13);
-
-using RaiseFunction = void (*)(Graph& graph, int wanted);
-/// Points to RaiseOpset, which is among the extended operators (bindings/README.md).
-extern const RaiseFunction kRaiseOpset;
+extern const LateFunction<decltype(RaiseOpset)> kRaiseOpset;
 
 /// Gives operators without an integer form one: Gemm's alpha and beta go into its constants,
 /// GlobalMaxPool becomes MaxPool where the sizes are known, Dropout and Identity disappear where

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/late_function.h"
 #include "kernels/conv/table.h"
 #include "numeric/requantize_prepare.h"
 #include "ops/quantized/qlinear.h"
@@ -51,9 +52,8 @@ struct QProduct {
   }
 };
 
-/// Points to AddNarrowRequantize, which is loaded with the kernels for few bits.
-extern NarrowChannels (*const kAddNarrowRequantize)(PreparedRequantize& prepared,
-                                                    const std::vector<int64_t>& bounds);
+/// AddNarrowRequantize is loaded with the kernels for few bits.
+extern const LateFunction<decltype(AddNarrowRequantize)> kAddNarrowRequantize;
 
 /// The zero points, or an empty vector when all are 0, as usual for int8 weights: packing these is
 /// a copy without a subtraction.

@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "base/late_function.h"
 #include "kernels/elementwise/kernel.h"
+#include "numeric/qadd.h"
 #include "plan/builder.h"
 
 namespace requant {
@@ -11,9 +13,8 @@ namespace requant {
 /// kernels of equally scaled tensors cannot compute it: another rounding, or dynamic scales.
 std::optional<QAddParams> QAddOf(const PlanBuilder& builder, const Node& node);
 
-/// Points to MakeQAddNarrow, which is loaded with the kernels for few bits.
-extern QAddNarrow (*const kMakeQAddNarrow)(const QAddMultipliers&, QAddRange a, QAddRange b,
-                                           int32_t out_zero, int32_t lo, int32_t hi);
+/// MakeQAddNarrow is loaded with the kernels for few bits.
+extern const LateFunction<decltype(MakeQAddNarrow)> kMakeQAddNarrow;
 
 /// Sets `addition.narrow` for operands with these codes, if that form exists; everything but the
 /// operands must be set.
