@@ -110,12 +110,12 @@ function(compile_without_wrapper)
       "${clang} ${before} <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>" PARENT_SCOPE)
 endfunction()
 
-# The parts of the core that compute for seconds: observers, matrices of second moments, and
-# products of few rows, which have no kernel.
+# The parts of the core that compute for seconds: rounding by second moments, and products of few
+# rows, which have no kernel.
 set(recover src/quant/recover)
 set(observers src/quant/observers)
-optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
-                 ${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
+optimize_sources(${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp
+  OPTIONS -O3 -msimd128)
 # -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
@@ -127,9 +127,10 @@ set(ops src/ops)
 optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
                  ${ops}/elementwise/float_sine.cpp ${ops}/normalization/normalize_groups.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
-# Steps with loops in intrinsics.
+# Loops in intrinsics, which -O3 makes no faster.
 set(lower src/plan/lower)
-optimize_sources(${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
+optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
+                 ${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)
 optimize_sources(${conv}/pack.cpp ${conv}/dot8/pack_bytes.cpp ${conv}/narrow/pack_narrow.cpp
