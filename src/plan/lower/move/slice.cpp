@@ -1,4 +1,4 @@
-// Lowers Slice and constant Pad to strided copies in the layout of the input.
+// Lowers Slice, Split and constant Pad to strided copies in the layout of the input.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -47,9 +47,8 @@ struct Box {
   std::vector<int64_t> in_start, in_step, out_start;
 };
 
-BoxCopyStep& AddBoxCopy(PlanBuilder& builder, const Node& node, const Box& box) {
+BoxCopyStep& AddBoxCopy(PlanBuilder& builder, const Node& node, const Value* y, const Box& box) {
   const Value* x = node.inputs[0];
-  const Value* y = node.outputs[0];
   const Layout layout = builder.LayoutOf(x);
   const int input = builder.In(x, layout);
   const int output = builder.Out(y, layout);
@@ -106,8 +105,27 @@ bool LowerSlice(PlanBuilder& builder, const Node& node) {
     // with a single output the step may be any number
     if (out[axis] > 1) box.in_step[axis] = steps[i];
   }
-  AddBoxCopy(builder, node, box);
+  AddBoxCopy(builder, node, node.outputs[0], box);
   builder.KeepRange(x, node.outputs[0]);
+  return true;
+}
+
+bool LowerSplit(PlanBuilder& builder, const Node& node) {
+  const Value* x = node.inputs[0];
+  const bool all = std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* y) {
+    return y && NumElements(y->type.StaticShape()) > 0;
+  });
+  if (!all || !Copyable(x)) return false;
+  const size_t rank = x->type.shape->size();
+  const auto axis = static_cast<size_t>(
+      NormalizeAxis(node.attributes.Int("axis", 0), static_cast<int64_t>(rank)));
+  Box box{{}, Shape(rank, 0), Shape(rank, 1), Shape(rank, 0)};
+  for (const Value* y : node.outputs) {
+    box.size = y->type.StaticShape();
+    AddBoxCopy(builder, node, y, box);
+    builder.KeepRange(x, y);
+    box.in_start[axis] += box.size[axis];
+  }
   return true;
 }
 
@@ -129,7 +147,7 @@ bool LowerPad(PlanBuilder& builder, const Node& node) {
   }
   Box box{in, Shape(in.size(), 0), Shape(in.size(), 1),
           Shape(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(in.size()))};
-  BoxCopyStep& step = AddBoxCopy(builder, node, box);
+  BoxCopyStep& step = AddBoxCopy(builder, node, node.outputs[0], box);
   step.filled = true;
   if (const Tensor* value = node.constant(2)) {
     std::memcpy(step.fill, value->raw(), std::min(sizeof step.fill, value->bytes()));
