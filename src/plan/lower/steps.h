@@ -17,7 +17,7 @@ enum class StepKind : uint8_t {
 #undef STEP
 };
 
-/// By kind: whether its code is among the rarer operators.
+/// By kind: whether its code is among the extended operators.
 inline constexpr bool kStepIsLate[] = {
 #define STEP(name, late) late,
 #include "plan/lower/steps.inc"
