@@ -99,13 +99,7 @@ inline bool ShortRunsArePreferred(const ConvGeometry& g, const LinesLimits& limi
   return IsShortRun(g) && g.kernel_w > 1 && g.out_c <= int64_t{limits.per_column} * g.out_w;
 }
 /// Whether the layer is within the limits.
-inline bool LinesArePreferred(const ConvGeometry& g, const LinesLimits& limits) {
-  if (IsShortRun(g) && g.kernel_w > 1) return ShortRunsArePreferred(g, limits);
-  const bool one_pixel = g.kernel_h == 1 && g.kernel_w == 1;
-  if (one_pixel && (!limits.one_pixel || !IsShortRun(g) || IsPointwise(g))) return false;
-  return g.out_c <= limits.few &&
-         (g.out_w >= kLongLine || (limits.tile > 0 && g.out_w % limits.tile == 0));
-}
+bool LinesArePreferred(const ConvGeometry& g, const LinesLimits& limits);
 /// The limits of the kernels on pairs, on bytes (7 bits, too) and on floats. How many times as fast
 /// lines are as gathered windows, median and range over random layers on a Xeon with AVX-VNNI
 /// (docs/notes/2026-11-27-lines-in-place.md):

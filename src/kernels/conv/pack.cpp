@@ -230,6 +230,14 @@ size_t VectorQ8Workspace(const ConvGeometry& g) {
       CheckedMul(static_cast<size_t>(PanelRows(g, static_cast<int32_t>(row_bytes))), row_bytes));
 }
 
+bool LinesArePreferred(const ConvGeometry& g, const LinesLimits& limits) {
+  if (IsShortRun(g) && g.kernel_w > 1) return ShortRunsArePreferred(g, limits);
+  const bool one_pixel = g.kernel_h == 1 && g.kernel_w == 1;
+  if (one_pixel && (!limits.one_pixel || !IsShortRun(g) || IsPointwise(g))) return false;
+  return g.out_c <= limits.few &&
+         (g.out_w >= kLongLine || (limits.tile > 0 && g.out_w % limits.tile == 0));
+}
+
 bool LinesF32Supports(const ConvGeometry& g) { return LinesFit(g); }
 bool LinesF32IsPreferred(const ConvGeometry& g) { return LinesArePreferred(g, kF32Lines); }
 
