@@ -30,48 +30,6 @@ void ForEachProperty(const val& object, Function function) {
   }
 }
 
-[[noreturn]] void Refuse(const char* key, const std::string& name) {
-  Fail(ErrorCode::kInvalidArgument, std::string(key) + " '" + name + "' is not known");
-}
-
-// How an option of a row of quant/options.inc is read, by the type of its field.
-template <typename T>
-T Convert(const val& value, const char* /*key*/, const T* /*type*/) {
-  return value.as<T>();
-}
-
-int64_t Convert(const val& value, const char* /*key*/, const int64_t* /*type*/) {
-  return static_cast<int64_t>(value.as<double>());
-}
-
-RoundingPolicy Convert(const val& value, const char* key, const RoundingPolicy* /*type*/) {
-  const auto name = value.as<std::string>();
-  RoundingPolicy policy;
-  if (!ParseRoundingPolicy(name, &policy)) Refuse(key, name);
-  return policy;
-}
-
-ScaleFormula Convert(const val& value, const char* key, const ScaleFormula* /*type*/) {
-  const auto name = value.as<std::string>();
-  ScaleFormula formula;
-  if (!ParseFormula(name, &formula)) Refuse(key, name);
-  return formula;
-}
-
-SmallFloat Convert(const val& value, const char* key, const SmallFloat* /*type*/) {
-  const auto name = value.as<std::string>();
-  if (name == "e4m3") return {4, 3};
-  if (name == "e5m2") return {5, 2};
-  if (name != "int") Refuse(key, name);
-  return {0, 0};
-}
-
-/// Sets the field of a row unless the option is missing.
-template <typename T>
-void ReadRow(const val& object, const char* key, T& field) {
-  if (Has(object, key)) field = Convert(object[key], key, &field);
-}
-
 void ReadTensorSettings(const val& object, TensorSettings& settings) {
 #define REQUANT_TENSOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
 #define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION

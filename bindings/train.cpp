@@ -12,22 +12,8 @@ using emscripten::val;
 
 TrainOptions ReadTrainOptions(const val& options) {
   TrainOptions out;
-  // JavaScript has checked the names.
-  const auto is = [&](const char* key, const char* name) {
-    return Has(options, key) && options[key].as<std::string>() == name;
-  };
-  if (is("optimizer", "sgd")) out.optimizer = TrainOptimizer::kSgd;
-  if (is("scales", "observe")) out.scales = TrainScales::kObserve;
-  if (is("scales", "keep")) out.scales = TrainScales::kKeep;
-  if (is("loss", "values")) out.loss = TrainLoss::kValues;
-  Read(options, "momentum", out.momentum);
-  Read(options, "weightDecay", out.weight_decay);
-  Read(options, "scaleRate", out.scale_rate);
-  Read(options, "batchNorm", out.batch_norm);
-  Read(options, "labelShare", out.label_share);
-  double batches = 1;
-  Read(options, "measuredBatches", batches);
-  out.measured_batches = static_cast<int64_t>(batches);
+#define REQUANT_TRAIN_OPTION(type, field, name, standard) ReadRow(options, name, out.field);
+#include "api/train_options.inc"
   return out;
 }
 

@@ -123,7 +123,7 @@ export interface CoreCalibrator extends CoreObject {
   finish(): CoreQuantized | Failure;
 }
 
-/** Options of web/train/train_options.ts, which has checked them, and how many batches only measure. */
+/** Options that the core reads by the rows of src/train/options.inc; train/ has checked them. */
 export type CoreTrainOptions = Readonly<Record<string, unknown>> & { measuredBatches: number };
 
 export interface CoreTrainer extends CoreObject {

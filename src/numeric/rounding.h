@@ -63,7 +63,7 @@ inline const char* RoundingPolicyName(RoundingPolicy policy) {
 }
 
 /// Finds the policy with that name; false if there is none.
-inline bool ParseRoundingPolicy(std::string_view name, RoundingPolicy* policy) {
+inline bool ParseName(std::string_view name, RoundingPolicy* policy) {
   for (const RoundingPolicy candidate :
        {RoundingPolicy::kHalfEven, RoundingPolicy::kHalfUp, RoundingPolicy::kHalfDown,
         RoundingPolicy::kHalfTowardsZero, RoundingPolicy::kHalfFarFromZero, RoundingPolicy::kUp}) {

@@ -3,6 +3,7 @@
 // bits.
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace requant {
 
@@ -22,6 +23,20 @@ struct SmallFloat {
     return std::ldexp(last, top);
   }
 };
+
+/// Parses "e4m3", "e5m2" or "int", which is no small float: {0, 0}; returns false for other names.
+inline bool ParseName(std::string_view name, SmallFloat* format) {
+  if (name == "e4m3") {
+    *format = {4, 3};
+  } else if (name == "e5m2") {
+    *format = {5, 2};
+  } else if (name == "int") {
+    *format = {0, 0};
+  } else {
+    return false;
+  }
+  return true;
+}
 
 /// The nearest number of the format, ties to the even mantissa; saturates. NaN comes back.
 inline double RoundToSmallFloat(double x, const SmallFloat& format) {

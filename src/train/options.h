@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace requant {
 
@@ -26,22 +27,15 @@ enum class TrainLoss : uint8_t {
   kValues,  // squared error against the float network
 };
 
+/// Parses the names that options.cpp lists; returns false for other names.
+bool ParseName(std::string_view name, TrainOptimizer* optimizer);
+bool ParseName(std::string_view name, TrainScales* scales);
+bool ParseName(std::string_view name, TrainLoss* loss);
+
+/// The options of a Trainer; options.inc says what they mean.
 struct TrainOptions {
-  TrainOptimizer optimizer = TrainOptimizer::kAdam;
-  double momentum = 0.9;    // of SGD, in [0, 1)
-  double weight_decay = 0;  // applies to weights, not to biases and scales
-  TrainScales scales = TrainScales::kLearn;
-  /// Rate of the logarithms of scales, as a multiple of the learning rate; finer grids reduce it.
-  double scale_rate = 1;
-  /// Normalize convolutions by the statistics of the batch until Freeze().
-  bool batch_norm = true;
-  /// Number of batches that only measure layers' outputs: at the start in float and on their grids,
-  /// and before the normalization ends on their grids once more.
-  int64_t measured_batches = 1;
-  TrainLoss loss = TrainLoss::kScores;
-  /// For kScores: the share of the loss that comes from labels, if a sample has one; the rest
-  /// compares with the float network (Hinton et al. 2015, arXiv 1503.02531).
-  double label_share = 0.5;
+#define REQUANT_TRAIN_OPTION(type, field, name, standard) type field = standard;
+#include "train/options.inc"
 };
 
 }  // namespace requant

@@ -14,19 +14,16 @@
 namespace requant {
 namespace {
 
+void CheckNumber(const char* name, double value, bool good, const char* relation, double limit) {
+  if (value >= 0 && good) return;
+  Fail(ErrorCode::kInvalidArgument, StrCat(name, " is ", value),
+       {.hint = StrCat("give one that is >= 0 and ", relation, " ", limit)});
+}
+
 void CheckOptions(const TrainOptions& options) {
-  const auto check = [](bool good, const char* name, double value, const char* range) {
-    if (good) return;
-    Fail(ErrorCode::kInvalidArgument, StrCat(name, " is ", value),
-         {.hint = StrCat("give one in ", range)});
-  };
-  check(options.momentum >= 0 && options.momentum < 1, "momentum", options.momentum, "[0, 1)");
-  check(options.weight_decay >= 0 && options.weight_decay < 1, "weightDecay", options.weight_decay,
-        "[0, 1)");
-  check(options.scale_rate >= 0 && options.scale_rate <= 1000, "scaleRate", options.scale_rate,
-        "[0, 1000]");
-  check(options.label_share >= 0 && options.label_share <= 1, "labelShare", options.label_share,
-        "[0, 1]");
+#define REQUANT_TRAIN_NUMBER(field, name, standard, relation, limit) \
+  CheckNumber(name, options.field, options.field relation limit, #relation, limit);
+#include "train/options.inc"
 }
 
 /// Throws with the reason why one of the layers cannot learn: no gradient reaches it, or its

@@ -1,4 +1,4 @@
-// The tables of options (web/quantize) against the rows of the core that read them, and against docs/api.md.
+// The tables of options (web/quantize, web/train) against the rows of the core that read them, and against docs/api.md.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -6,14 +6,15 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { operatorOptions, quantizeOptions, targets } from '../../dist/quantize/config.js';
 import { parseTensor, tensorOptions } from '../../dist/quantize/tensor_options.js';
+import { trainerOptions } from '../../dist/train/train_options.js';
 import { withOptionTables } from '../../web/scripts/option_tables.mjs';
 import { ROOT, isError } from './support.mjs';
 
 const read = (file) => readFileSync(path.join(ROOT, file), 'utf8');
 
-/** Names of the rows of src/quant/options.inc for these macros. */
-const rowsOf = (...macros) =>
-  [...read('src/quant/options.inc').matchAll(/^REQUANT_(\w+)_OPTION\(.*?"(\w+)"/gm)]
+/** Names of the rows of an options.inc of src/ for these macros. */
+const rowsOf = (file, ...macros) =>
+  [...read(`src/${file}`).matchAll(/^REQUANT_(\w+)\(.*?"(\w+)"/gm)]
     .filter(([, macro]) => macros.includes(macro))
     .map(([, , name]) => name);
 
@@ -27,13 +28,20 @@ describe('the core reads every option by its row', () => {
   // What web/quantize/parse_config.ts translates.
   const translated = ['target', 'operatorTypes', 'operators', 'recover', 'scales'];
   const without = (table, ...names) => Object.keys(table).filter((name) => !names.includes(name));
+  const quantRows = (...macros) =>
+    rowsOf('quant/options.inc', ...macros.map((name) => `${name}_OPTION`));
   for (const [table, rows, options] of [
-    ['tensorOptions', rowsOf('TENSOR', 'OBSERVER'), Object.keys(tensorOptions)],
-    ['operatorOptions', rowsOf('OPERATOR'), without(operatorOptions, 'activations', 'weights')],
+    ['tensorOptions', quantRows('TENSOR', 'OBSERVER'), Object.keys(tensorOptions)],
+    ['operatorOptions', quantRows('OPERATOR'), without(operatorOptions, 'activations', 'weights')],
     [
       'quantizeOptions',
-      rowsOf('QUANTIZE'),
+      quantRows('QUANTIZE'),
       without(quantizeOptions, 'activations', 'weights', ...translated),
+    ],
+    [
+      'trainerOptions',
+      rowsOf('train/options.inc', 'TRAIN_OPTION', 'TRAIN_NUMBER'),
+      [...Object.keys(trainerOptions), 'measuredBatches'], // train.ts makes the last one
     ],
   ]) {
     test(table, () => {
@@ -49,7 +57,31 @@ test('names are those of the core', () => {
   same(tensorOptions.observer.of, 'src/quant/observers/table.cpp', 'kObservers');
   same(quantizeOptions.recover.of, 'src/quant/recover/table.cpp', 'kRecoveries');
   same(tensorOptions.formula.of, 'src/quant/grid/affine.cpp', 'kFormulas');
+  same(trainerOptions.optimizer.of, 'src/train/options.cpp', 'kOptimizers');
+  same(trainerOptions.scales.of, 'src/train/options.cpp', 'kScales');
+  same(trainerOptions.loss.of, 'src/train/options.cpp', 'kLosses');
   assert.deepEqual([...quantizeOptions.target.of].sort(), Object.keys(targets).sort());
+});
+
+test('numbers of training have the limits of the core', () => {
+  const rows = [
+    ...read('src/train/options.inc').matchAll(
+      /^REQUANT_TRAIN_NUMBER\(\w+, "(\w+)", \S+, (<=?), (\d+)\)/gm,
+    ),
+  ];
+  const numbers = Object.keys(trainerOptions).filter(
+    (name) => trainerOptions[name].kind === 'number',
+  );
+  assert.deepEqual(rows.map(([, name]) => name).sort(), numbers.sort());
+  for (const [, name, relation, limit] of rows) {
+    const { has } = trainerOptions[name];
+    const most = Number(limit);
+    assert.deepEqual(
+      [-1e-9, 0, most - 1e-9, most, most + 1e-9, NaN].map(has),
+      [false, true, true, relation === '<=', false, false],
+      name,
+    );
+  }
 });
 
 test('weights take the observers that the core has for them', () => {

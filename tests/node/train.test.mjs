@@ -166,6 +166,27 @@ describe('train', () => {
     assert.ok((await rightAnswers(trained, 50)) > 15);
   });
 
+  test('the core refuses what the checks would', async () => {
+    const model = await loadModel(MODEL);
+    const quantized = await quantize(model, { calibration: calibration(4) });
+    const create = (options) =>
+      quantized.handle.core.createTrainer(quantized.handle.object, options);
+    create({ optimizer: 'sgd', scales: 'keep', loss: 'values', measuredBatches: 2 }).delete();
+    for (const [name, value] of [
+      ['optimizer', 'adams'],
+      ['scales', 'learned'],
+      ['loss', 'value'],
+      ['momentum', 1],
+      ['weightDecay', NaN],
+      ['scaleRate', 1001],
+      ['labelShare', -1],
+    ]) {
+      const { code, message } = create({ [name]: value }).requantError;
+      assert.equal(code, 'INVALID_ARGUMENT', name);
+      assert.match(message, new RegExp(`^${name} .*${String(value).toLowerCase()}`, 'i'));
+    }
+  });
+
   test('refuses what makes no sense', async () => {
     const model = await loadModel(MODEL);
     const quantized = await quantize(model, { calibration: calibration(4) });
@@ -186,7 +207,8 @@ describe('train', () => {
     await refuse({ dataset, schedule: 'cosinus' }, { hint: /cosine/ });
     await refuse({ dataset, schedule: () => NaN }, { value: 'options.schedule' });
     await refuse({ dataset, learningRate: -1 }, { value: 'options.learningRate' });
-    await refuse({ dataset, momentum: 1 }, { message: /^momentum is 1/ });
+    await refuse({ dataset, momentum: 1 }, { value: 'options.momentum', hint: /below 1/ });
+    await refuse({ dataset, labelShare: 1.5 }, { value: 'options.labelShare', hint: /0 to 1/ });
     await refuse({ dataset, freezeAfter: 2 }, { value: 'options.freezeAfter' });
     await refuse({ dataset: [{ feeds: dataset[0].feeds, label: -1 }] }, { message: /sample 0/ });
     const { feeds } = dataset[0];

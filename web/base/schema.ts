@@ -38,6 +38,8 @@ export interface Choices<T extends string> {
 /** A value of this type, whose reader checks more than its kind. */
 export interface Other<T> {
   readonly kind: 'any' | 'function' | 'object' | 'signal';
+  /** What the option takes, in words. */
+  readonly values: string;
   /** Only a type: there is no such member. */
   readonly type?: T;
 }
@@ -85,7 +87,10 @@ export const choices = <const T extends string>(...of: T[]): Choices<T> => ({
 });
 
 /** @internal A row for a value whose reader checks more than its kind. */
-export const other = <T>(kind: Other<T>['kind'] = 'object'): Other<T> => ({ kind });
+export const other = <T>(kind: Other<T>['kind'] = 'object', values = 'an object'): Other<T> => ({
+  kind,
+  values,
+});
 
 /** @internal The options of a table, without others. */
 export function pick<T extends object, S extends Schema>(

@@ -1,5 +1,5 @@
-// The tables of options in docs/api.md, from the tables in web/quantize: what an option takes by its row, what it
-// means by the comment over the row.
+// The tables of options in docs/api.md, from the tables in web/quantize and web/train: what an option takes by its
+// row, what it means by the comment over the row.
 //
 //   node web/scripts/option_tables.mjs            writes them
 //   node web/scripts/option_tables.mjs --check    fails where the document has others
@@ -15,7 +15,12 @@ import { ROOT } from './run.mjs';
 const DOCUMENT = path.join(ROOT, 'docs/api.md');
 
 /** Where the tables are in web/ and dist/. */
-const FILES = { quantizeOptions: 'quantize/config', tensorOptions: 'quantize/tensor_options' };
+const FILES = {
+  quantizeOptions: 'quantize/config',
+  tensorOptions: 'quantize/tensor_options',
+  trainerOptions: 'train/train_options',
+  scheduleOptions: 'train/train_options',
+};
 
 /** The comments over the members of an object, by their names, each as one line. */
 function commentsOf(file, object) {
@@ -47,7 +52,7 @@ function valuesOf(row) {
   if (row.kind === 'integer') {
     return row.to === 2 ** 31 - 1 ? `an integer from ${row.from}` : `${row.from} to ${row.to}`;
   }
-  return 'an object';
+  return markdown(row.values);
 }
 
 const markdown = (words) =>

@@ -28,17 +28,17 @@ export interface TrainProgress {
   top1: number | null;
 }
 
-// The core checks the ranges of these.
-const finite = number('a number', () => true);
+const belowOne = number('at least 0 and below 1', (value) => value >= 0 && value < 1);
+const upTo = (most: number) => number(`0 to ${most}`, (value) => value >= 0 && value <= most);
 
-/** @internal The options of train() that the core reads, with their meaning. */
+/** @internal The options of train() that the core reads by the rows of src/train/options.inc. */
 export const trainerOptions = {
-  /** Default 'adam'. */
+  /** The optimizer of the weights and scales. Default 'adam'. */
   optimizer: choice('adam', 'sgd'),
-  /** For 'sgd', in [0, 1). Default 0.9. */
-  momentum: finite,
-  /** Decay of the weights, in [0, 1). Default 0. */
-  weightDecay: finite,
+  /** For 'sgd': the weight of the past. Default 0.9. */
+  momentum: belowOne,
+  /** Decay of the weights. Default 0. */
+  weightDecay: belowOne,
   /**
    * 'learn': scales are learned with the weights; 'observe': scales of weights follow their range, scales of
    * activations a moving average of the batches' ranges (config `momentum`, `stopUpdateAfter`; with observer
@@ -49,7 +49,7 @@ export const trainerOptions = {
    * The learning rate of scales (of their logarithms) as a multiple of the learning rate; with b bits it is
    * 2^(2 - b) times as large. Default 1.
    */
-  scaleRate: finite,
+  scaleRate: upTo(1000),
   /**
    * Whether convolutions are normalized by the statistics of the batch while they learn, and folded with
    * running statistics before their weights go on their grid. Default true.
@@ -61,13 +61,13 @@ export const trainerOptions = {
    * the first sample has a label.
    */
   loss: choice('scores', 'values'),
-  /** For 'scores': the weight of labels in the loss, in [0, 1]. Default 0.5. */
-  labelShare: finite,
+  /** For 'scores': the weight of labels in the loss. Default 0.5. */
+  labelShare: upTo(1),
 };
 
 /** @internal The other options of train() but for its dataset. */
 export const scheduleOptions = {
-  /** Default 10. */
+  /** How often training walks over the samples. Default 10. */
   epochs: integer(1, 1e6),
   /** Samples of a batch. Default 32. */
   batchSize: integer(1, 1e6),
@@ -75,17 +75,20 @@ export const scheduleOptions = {
    * The learning rate at the beginning. For 'adam' it is relative to the grid of what learns: 0.01 moves
    * weights by about 1 % of their grid's step in an update. Default 0.005, for 'sgd' 0.01.
    */
-  learningRate: number('from 0 to 1000', (value) => value >= 0 && value <= 1000),
+  learningRate: upTo(1000),
   /**
    * The factor of the learning rate, by the share of the training that is done. Default 'cosine', which falls
    * to 0.
    */
-  schedule: other<'cosine' | 'constant' | ((share: number) => number)>('any'),
+  schedule: other<'cosine' | 'constant' | ((share: number) => number)>(
+    'any',
+    "'cosine', 'constant' or a function",
+  ),
   /**
    * The share of the training after which batch normalization ends, so that the deployed form goes on
    * learning. Default 0.75.
    */
-  freezeAfter: number('from 0 to 1', (value) => value >= 0 && value <= 1),
+  freezeAfter: upTo(1),
   /** The size of the buffer from which the next sample is drawn. Default 2048; 1 keeps the order. */
   shuffle: integer(1, 1e9),
   /** Seed for the order of the samples. Default 1. */
@@ -97,9 +100,9 @@ export const scheduleOptions = {
    */
   keep: choice('better', 'last'),
   /** Called before every epoch and after every batch. */
-  onProgress: other<(progress: TrainProgress) => void>('function'),
+  onProgress: other<(progress: TrainProgress) => void>('function', 'a function'),
   /** Aborts the training. */
-  signal: other<AbortSignal>('signal'),
+  signal: other<AbortSignal>('signal', 'an AbortSignal'),
 };
 
 /** Options of {@link train}. */

@@ -14,7 +14,7 @@ namespace {
 RoundingPolicy RoundingOf(const Node& node) {
   RoundingPolicy policy = RoundingPolicy::kHalfEven;
   const std::string name = node.attributes.String("rounding", "HALF_EVEN");
-  if (!ParseRoundingPolicy(name, &policy)) {
+  if (!ParseName(name, &policy)) {
     Fail(ErrorCode::kInvalidModel, "there is no rounding policy '" + name + "'",
          {.node = node.name});
   }

@@ -17,7 +17,7 @@ namespace requant {
 enum class ScaleFormula : uint8_t { kOnnx, kPpq, kGoogle, kCambricon };
 
 /// Parses "onnx", "ppq", "google" or "cambricon"; returns false for other names.
-bool ParseFormula(std::string_view name, ScaleFormula* formula);
+bool ParseName(std::string_view name, ScaleFormula* formula);
 
 /// How ONE input or output slot of ONE operator is quantized (PPQ's TensorQuantizationConfig). It
 /// never belongs to the value between two operators: producer and consumer may disagree, and then

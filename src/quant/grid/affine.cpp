@@ -149,7 +149,7 @@ constexpr const char* kFormulas[] = {"onnx", "ppq", "google", "cambricon"};
 
 }  // namespace
 
-bool ParseFormula(std::string_view name, ScaleFormula* formula) {
+bool ParseName(std::string_view name, ScaleFormula* formula) {
   for (size_t i = 0; i < std::size(kFormulas); ++i) {
     if (name != kFormulas[i]) continue;
     *formula = static_cast<ScaleFormula>(i);

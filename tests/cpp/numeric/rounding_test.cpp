@@ -50,9 +50,9 @@ TEST(RoundTo, NearestOtherwise) {
 
 TEST(RoundingPolicy, NamesRoundTrip) {
   RoundingPolicy policy = RoundingPolicy::kUp;
-  EXPECT_TRUE(ParseRoundingPolicy("HALF_FAR_FROM_ZERO", &policy));
+  EXPECT_TRUE(ParseName("HALF_FAR_FROM_ZERO", &policy));
   EXPECT_EQ(policy, RoundingPolicy::kHalfFarFromZero);
-  EXPECT_FALSE(ParseRoundingPolicy("half_even", &policy));
+  EXPECT_FALSE(ParseName("half_even", &policy));
 }
 
 TEST(Affine, QuantizeByHand) {
