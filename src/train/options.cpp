@@ -1,6 +1,6 @@
 #include "train/options.h"
 
-#include <cstddef>
+#include "base/parse_name.h"
 
 namespace requant {
 namespace {
@@ -10,22 +10,14 @@ constexpr const char* kOptimizers[] = {"adam", "sgd"};
 constexpr const char* kScales[] = {"learn", "observe", "keep"};
 constexpr const char* kLosses[] = {"scores", "values"};
 
-template <typename T, size_t kCount>
-bool Parse(std::string_view name, const char* const (&names)[kCount], T* out) {
-  for (size_t i = 0; i < kCount; ++i) {
-    if (name != names[i]) continue;
-    *out = static_cast<T>(i);
-    return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool ParseName(std::string_view name, TrainOptimizer* optimizer) {
-  return Parse(name, kOptimizers, optimizer);
+  return ParseName(name, kOptimizers, optimizer);
 }
-bool ParseName(std::string_view name, TrainScales* scales) { return Parse(name, kScales, scales); }
-bool ParseName(std::string_view name, TrainLoss* loss) { return Parse(name, kLosses, loss); }
+bool ParseName(std::string_view name, TrainScales* scales) {
+  return ParseName(name, kScales, scales);
+}
+bool ParseName(std::string_view name, TrainLoss* loss) { return ParseName(name, kLosses, loss); }
 
 }  // namespace requant

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
 
@@ -150,12 +151,7 @@ constexpr const char* kFormulas[] = {"onnx", "ppq", "google", "cambricon"};
 }  // namespace
 
 bool ParseName(std::string_view name, ScaleFormula* formula) {
-  for (size_t i = 0; i < std::size(kFormulas); ++i) {
-    if (name != kFormulas[i]) continue;
-    *formula = static_cast<ScaleFormula>(i);
-    return true;
-  }
-  return false;
+  return ParseName(name, kFormulas, formula);
 }
 
 int64_t StorageMin(DType dtype) {
