@@ -46,7 +46,7 @@ bool NeedsRaising(const Graph& graph) { return graph.opset() < 13 && HasQdq(grap
 FloatModel OptimizedFloat(const Graph& graph) {
   Graph copy = graph.Clone();
   RunPasses(copy, {});
-  return FloatModel(copy);
+  return FloatModel(std::move(copy));
 }
 
 }  // namespace requant

@@ -13,11 +13,12 @@ namespace requant {
 /// integers in place of floats. Movable.
 class FloatModel {
  public:
-  /// Clones the graph (constants share their bytes), raises its opset and infers its types. A graph
-  /// to quantize must be optimized and sorted, with static ranks and BatchNormalization folded
-  /// (OptimizedFloat, api/prepare.h). Throws kUnsupported for an operator whose form of opset 13 is
-  /// not known.
-  explicit FloatModel(const Graph& graph);
+  /// Raises the graph's opset and infers its types. A graph to quantize must be optimized and
+  /// sorted, with static ranks and BatchNormalization folded (OptimizedFloat, api/prepare.h).
+  /// Throws kUnsupported for an operator whose form of opset 13 is not known.
+  explicit FloatModel(Graph&& graph);
+  /// Does so with a clone, which shares the bytes of constants.
+  explicit FloatModel(const Graph& graph) : FloatModel(graph.Clone()) {}
 
   const Graph& graph() const { return graph_; }
   Graph Release() && { return std::move(graph_); }

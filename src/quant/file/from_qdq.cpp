@@ -132,7 +132,7 @@ std::optional<QuantizedModel> FromQdq(const Graph& source, bool keep_weights) {
   FileQuantization file = RemovePairs(graph, keep_weights);
   if (file.reads.empty() && file.writes.empty()) return std::nullopt;
   graph.SortTopologically();
-  QuantizedModel model{FloatModel(graph).Release(), {}};
+  QuantizedModel model{FloatModel(std::move(graph)).Release(), {}};
   const auto writes = file.writes;  // the pairs of the file itself only
   model.record = BuildRecord(model.float_graph, file);
   RestoreFloatWeights(model, file.reads);

@@ -1,7 +1,6 @@
 #include "quant/graph/prepare.h"
 
 #include "ops/op.h"
-#include "quant/stages.h"
 
 namespace requant {
 
@@ -26,14 +25,6 @@ void RefreshTypes(Graph& graph) {
       }
     }
   }
-}
-
-FloatModel::FloatModel(const Graph& graph) : graph_(graph.Clone()) {
-  if (graph_.opset() < 13) {
-    RefreshTypes(graph_);
-    kRaiseOpset(graph_, 13);
-  }
-  RefreshTypes(graph_);
 }
 
 }  // namespace requant
