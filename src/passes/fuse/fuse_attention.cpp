@@ -49,6 +49,7 @@ bool MaskFits(const Value* mask, const Value* scores) {
   return true;
 }
 
+/// Whether the node is Where(IsNaN(weights), 0, weights), or the same with Not.
 bool IsGuard(const Node& where, const Value* weights) {
   if (!where.Is(Op::kWhere) || where.inputs.size() != 3) return false;
   const Node* condition = where.input(0)->producer;
@@ -62,12 +63,8 @@ bool IsGuard(const Node& where, const Value* weights) {
 /// otherwise the weights themselves.
 Value* Guarded(const Graph& graph, Value* weights) {
   if (weights->consumers.size() != 2 || graph.IsOutput(weights)) return weights;
-  for (Node* node : weights->consumers) {
-    const Node* other = weights->consumers[node == weights->consumers[0] ? 1 : 0];
-    if (!IsGuard(*node, weights) || !other->Is(Op::kIsNaN)) continue;
-    const Node* reader = graph.SoleConsumer(other->output());
-    if (reader && reader->Is(Op::kNot)) reader = graph.SoleConsumer(reader->output());
-    if (reader == node) return node->output();
+  for (const Node* node : weights->consumers) {
+    if (IsGuard(*node, weights)) return node->output();
   }
   return weights;
 }
