@@ -143,7 +143,7 @@ target_include_directories(core SYSTEM PRIVATE ${private_include})
 # them.
 # Without -msimd128, which would move and clear structs by vector instructions: JavaScriptCore
 # compiles a function with such instructions before its first call, and makes the caller wait behind
-# whatever its one compiler thread is optimizing. Loading a model took four times as long.
+# whatever its compiler thread is optimizing (docs/notes/2026-11-27-webkit-cold-path.md).
 set(core_options -Oz -DNDEBUG -mbulk-memory -fwasm-exceptions -fno-rtti
     -DEMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0 -Xclang -fno-pch-timestamp)
 target_compile_options(core PRIVATE ${core_options})

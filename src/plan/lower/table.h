@@ -20,7 +20,7 @@ struct LowerRow {
   /// Whether the code of `lower` is among the extended operators while its operator is not: until
   /// they are loaded, the row is skipped.
   bool late;
-  /// Which nodes `lower` is for; nullptr: all.
+  /// Returns whether `lower` is for this node; nullptr: it is for all.
   bool (*fits)(const Node& node);
 };
 

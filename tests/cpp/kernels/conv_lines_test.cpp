@@ -1,4 +1,4 @@
-// Which layers the kernels that read lines in place support, and for which they are preferred.
+// Tests which layers kernels that read lines in place support, and for which they are preferred.
 #include <gtest/gtest.h>
 
 #include "kernels/conv/pack.h"

@@ -1,4 +1,4 @@
-// What rows of the operator table say beside their functions.
+// Tests what rows of the operator table say beside their functions.
 #include <gtest/gtest.h>
 
 #include <string_view>
