@@ -11,7 +11,7 @@
 // take turns (5); --repeats: for new browsers and processes, and for benchmarks with long rounds (3).
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -87,17 +87,26 @@ async function describeMachine() {
   };
 }
 
-/** Runs a part; gives the JSON that its benchmark printed. */
-function measure({ script, args, node = [] }) {
+/**
+ * Runs a part; gives the JSON that its benchmark printed. The output goes into a file, since a process that
+ * ends by exit() loses what it has not yet written into a pipe.
+ */
+function measure({ name, script, args, node = [] }) {
   const given = args({ names: networks, rounds, repeats }).map(String);
-  const { status, stdout, error } = spawnSync(
-    process.execPath,
-    [...process.execArgv, ...node, path.join(HERE, script), ...given, '--json'],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 28 },
-  );
-  if (error) throw error;
-  if (status !== 0) throw new Error(`${script} ${given.join(' ')} ended with ${status}`);
-  return JSON.parse(stdout);
+  const file = path.join(FOLDER, `${name}.json`);
+  const output = openSync(file, 'w');
+  try {
+    const { status, error } = spawnSync(
+      process.execPath,
+      [...process.execArgv, ...node, path.join(HERE, script), ...given, '--json'],
+      { stdio: ['ignore', output, 'inherit'] },
+    );
+    if (error) throw error;
+    if (status !== 0) throw new Error(`${script} ${given.join(' ')} ended with ${status}`);
+  } finally {
+    closeSync(output);
+  }
+  return JSON.parse(readFileSync(file, 'utf8'));
 }
 
 /** Rounds numbers to the digits that tables can show. */
@@ -105,6 +114,7 @@ const shorten = (_, value) =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
 
 async function run() {
+  mkdirSync(FOLDER, { recursive: true });
   await makeNetworks(networks, [...FORMS, 'w4a8', 'w8a4']);
   const machine = await describeMachine();
   if (!machine.litert) console.error('LiteRT.js: left out, it is not in build/peers');
@@ -137,7 +147,6 @@ if (page) {
   try {
     const results = await run();
     const text = `${JSON.stringify(results, shorten, 1)}\n`;
-    mkdirSync(FOLDER, { recursive: true });
     writeFileSync(path.join(FOLDER, 'results.json'), text);
     if (write) {
       writeFileSync(RESULTS, text);
