@@ -150,7 +150,7 @@ if (page) {
     writeFileSync(path.join(FOLDER, 'results.json'), text);
     if (write) {
       writeFileSync(RESULTS, text);
-      writePage(results);
+      writePage(JSON.parse(text)); // with the digits that the file has
     } else {
       const { formatResults } = await import('./result_page.mjs');
       console.log(formatResults(results));
