@@ -20,8 +20,9 @@ struct PassContext {
 
 enum class PassRole : uint8_t {
   kDefault,
-  kByName,      // not part of the default pipeline
-  kAnnotation,  // part of the default pipeline; annotates nodes, and no other pass reads that
+  kByName,            // not part of the default pipeline
+  kAnnotation,        // part of the default pipeline; annotates nodes, and no other pass reads that
+  kAnnotationByName,  // annotates as well, and is not part of the default pipeline
 };
 
 struct Pass {
@@ -40,7 +41,11 @@ struct Pass {
   /// (bindings/README.md); while they are not loaded the pass does not run.
   bool (*may_apply)(const Graph& graph) = nullptr;
 
-  bool optional() const { return role == PassRole::kByName; }
+  bool optional() const { return role == PassRole::kByName || role == PassRole::kAnnotationByName; }
+  /// Whether the pass only writes annotations, after which no pass has to run again.
+  bool annotates() const {
+    return role == PassRole::kAnnotation || role == PassRole::kAnnotationByName;
+  }
 };
 
 /// All passes in the order of the default pipeline, with the optional ones in their positions.

@@ -74,7 +74,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
       entry.milliseconds = options.now ? options.now() - start : 0;
       entry.nodes_after = graph.nodes().size();
       // Annotations give no other pass anything to do.
-      idle = entry.changed && pass->role != PassRole::kAnnotation ? 0 : idle + 1;
+      idle = entry.changed && !pass->annotates() ? 0 : idle + 1;
       if (options.verify) Verify(graph, *pass);
       if (options.dump && entry.changed) options.dump(pass->name, graph);
       if (idle >= passes.size()) break;
