@@ -267,7 +267,7 @@ const OTHERS = [
   'empirical_bias',
 ];
 const few = { recoverSamples: 4, recoverSteps: 10 };
-const observers = ['minmax', 'moving_average', 'percentile', 'kl', 'mse', 'auto'];
+const observers = ['minmax', 'moving_average', 'percentile', 'kl', 'mse', 'aciq', 'auto'];
 
 /** Files that quantize() writes, with every observer and every recovery method. */
 export const files = [

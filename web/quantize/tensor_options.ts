@@ -25,7 +25,16 @@ export const tensorOptions = {
    * several ways and keeps the one of least output error; given for all activations, it also adds
    * 'float_start', 'float_end' and 'empirical_bias' to `recover`.
    */
-  observer: choice('minmax', 'moving_average', 'percentile', 'kl', 'mse', 'isotone', 'auto'),
+  observer: choice(
+    'minmax',
+    'moving_average',
+    'percentile',
+    'kl',
+    'mse',
+    'aciq',
+    'isotone',
+    'auto',
+  ),
   /** For the observer 'percentile': the share of all values inside the range, in percent. Default 99.99. */
   percentile: number('above 0 and at most 100', (value) => value > 0 && value <= 100),
   /** For the observer 'moving_average' (activations only): the weight of the past. Default 0.95. */

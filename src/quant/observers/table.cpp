@@ -13,12 +13,14 @@ std::unique_ptr<Observer> MakeMovingAverage(const TensorQuantizationConfig& conf
 std::unique_ptr<Observer> MakePercentile(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeKl(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config);
+std::unique_ptr<Observer> MakeAciq(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeIsotone(const TensorQuantizationConfig& config);
 std::unique_ptr<Observer> MakeAuto(const TensorQuantizationConfig& config);
 double LargestMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 double PercentileMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 double KlMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 double LeastSquaresMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+double AciqMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 
 namespace {
 
@@ -28,6 +30,7 @@ constexpr ObserverRow kObservers[] = {
     {"percentile", &MakePercentile, &PercentileMagnitude},
     {"kl", &MakeKl, &KlMagnitude},
     {"mse", &MakeMse, &LeastSquaresMagnitude},
+    {"aciq", &MakeAciq, &AciqMagnitude},
     {"isotone", &MakeIsotone, nullptr},
     {"auto", &MakeAuto, &LeastSquaresMagnitude, true},
 };

@@ -259,6 +259,51 @@ TEST(Observer, KlAgainstPpqsLoops) {
   EXPECT_NEAR(got.max, largest * static_cast<double>(best) / 4096, 1e-9);
 }
 
+/// Values with the density e^-|x - middle| / 2, or e^-x for x > 0 alone.
+std::vector<float> LaplaceValues(size_t count, float middle, bool one_sided) {
+  Lcg random{11};
+  std::vector<float> values(count);
+  for (float& value : values) {
+    const double share = (static_cast<double>(random.Next() >> 8) + 0.5) / 0x1p24;
+    const double size = -std::log(share);
+    const bool below = !one_sided && (random.Next() >> 31) != 0;
+    value = middle + static_cast<float>(below ? -size : size);
+  }
+  return values;
+}
+
+/// The paper's table for a Laplace distribution with b = 1 (arXiv:1810.05723, section 3.1 and its
+/// code).
+TEST(Observer, AciqClipsLaplaceValuesWhereThePaperDoes) {
+  const std::pair<int, double> clips[] = {{2, 2.83}, {3, 3.89}, {4, 5.03}, {5, 6.20}, {6, 7.41}};
+  for (const auto& [bits, wanted] : clips) {
+    TensorQuantizationConfig config;
+    ApplySettings({.bits = bits, .observer = "aciq"}, false, config);
+    const Range range = Show(*MakeObserver(config), {LaplaceValues(200000, 0, false)});
+    EXPECT_NEAR(range.max, wanted, 0.02 * wanted) << bits;
+    EXPECT_NEAR(range.min, -wanted, 0.02 * wanted) << bits;
+    const Range moved = Show(*MakeObserver(config), {LaplaceValues(200000, 1, false)});
+    EXPECT_NEAR(moved.max, 1 + wanted, 0.02 * wanted) << bits;
+    EXPECT_NEAR(moved.min, 1 - wanted, 0.02 * wanted) << bits;
+    // Half of the distribution has steps of half the size, as with one bit more.
+    const Range half = Show(*MakeObserver(config), {LaplaceValues(200000, 0, true)});
+    EXPECT_EQ(half.min, 0);
+    if (bits < 6) EXPECT_NEAR(half.max, clips[bits - 1].second, 0.02 * half.max) << bits;
+  }
+}
+
+TEST(Observer, AciqNeverLeavesTheRangeOfTheValues) {
+  const Range range = Show(*MakeObserver(ConfigOf("aciq")), {{-1, -1, -1, 2}});
+  EXPECT_GE(range.min, -1);
+  EXPECT_LE(range.max, 2);
+  const Range below = Show(*MakeObserver(ConfigOf("aciq")), {{-5, -1, -1, -1}});
+  EXPECT_EQ(below.max, 0);
+  EXPECT_LT(below.min, 0);
+  const Range none = Show(*MakeObserver(ConfigOf("aciq")), {{0, 0}});
+  EXPECT_EQ(none.min, 0);
+  EXPECT_EQ(none.max, 0);
+}
+
 TEST(Observer, IsotoneKeepsTheOrderOfTheLargestTwo) {
   // Rows whose two largest values are close to each other, with one outlier below.
   Samples samples;
