@@ -40,9 +40,13 @@ void CheckWeights(const Graph& graph, const QuantizationRecord& record) {
 }
 
 void CheckOptions(const QuantizeOptions& options) {
-  if (options.recover_samples < 0 || options.recover_steps < 0) {
-    Fail(ErrorCode::kInvalidArgument, "recovery takes no negative number of samples or steps");
+#define REQUANT_RECOVERY_OPTION(field, name, needs, verb)                  \
+  if (options.field < 0) {                                                 \
+    Fail(ErrorCode::kInvalidArgument,                                      \
+         StrCat(name " is ", options.field, ", and must not be negative"), \
+         {.value = name, .hint = "0 leaves the number to the methods"});   \
   }
+#include "quant/options.inc"
   for (const auto& [value, fixed] : options.scales) {
     for (const float scale : fixed.scale) {
       if (scale > 0 && std::isfinite(scale)) continue;

@@ -34,20 +34,18 @@ void NoteUnheededOptions(const Graph& graph, const QuantizeOptions& options,
                                      unheeded > kNamed ? "; and others" : ""));
   }
   bool learns = false;
-  bool chooses = false;
+  bool keeps = false;
   for (const std::string& name : options.recover) {
     const RecoveryRow* row = FindRecovery(name);
     learns = learns || (row && row->stage == RecoveryStage::kLearn);
-    chooses = chooses || (row && row->stage == RecoveryStage::kChoose);
+    keeps = keeps || learns || (row && row->stage == RecoveryStage::kChoose);
   }
-  if (options.recover_steps > 0 && !learns) {
-    record.warnings.push_back(
-        "the option recoverSteps has no effect: no method of the option recover learns");
+#define REQUANT_RECOVERY_OPTION(field, name, needs, verb)                               \
+  if (options.field > 0 && !needs) {                                                    \
+    record.warnings.push_back("the option " name                                        \
+                              " has no effect: no method of the option recover " verb); \
   }
-  if (options.recover_samples > 0 && !learns && !chooses) {
-    record.warnings.push_back(
-        "the option recoverSamples has no effect: no method of the option recover keeps samples");
-  }
+#include "quant/options.inc"
 }
 
 }  // namespace requant

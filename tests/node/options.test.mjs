@@ -35,7 +35,7 @@ describe('the core reads every option by its row', () => {
     ['operatorOptions', quantRows('OPERATOR'), without(operatorOptions, 'activations', 'weights')],
     [
       'quantizeOptions',
-      quantRows('QUANTIZE'),
+      quantRows('QUANTIZE', 'RECOVERY'),
       without(quantizeOptions, 'activations', 'weights', ...translated),
     ],
     [
