@@ -83,6 +83,11 @@ export const quantizeOptions = {
   /** Steps of the optimizer for each block. Default: the method's own number. */
   recoverSteps: integer(1),
   /**
+   * Samples for each of these steps: more of them make a step slower and its direction steadier. Default 2 to
+   * 8, fewer for larger outputs.
+   */
+  recoverBatch: integer(1, 1024),
+  /**
    * Scales by value name, `{ valueName: { scale, zero_point } }`, which are not calibrated then: from another
    * tool, or from a record of ours by {@link scalesOf}.
    */

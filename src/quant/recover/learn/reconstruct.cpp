@@ -36,7 +36,7 @@ struct Strategy {
   int64_t pixels;  // output pixels per step; larger images take fewer samples
 };
 
-constexpr int kMostSamples = 8;  // most samples per step
+constexpr int64_t kMostSamples = 8;  // most samples per step, unless recover_batch says otherwise
 
 constexpr MakeLearner kOfRounding[] = {&LearnRounding, &LearnBiases};
 constexpr MakeLearner kOfSteps[] = {&LearnBiases, &LearnSteps};
@@ -77,7 +77,8 @@ class Reconstruction : public BlockJob {
       const int64_t channels = target.rank() > 1 ? std::max<int64_t>(1, target.dim(1)) : 1;
       pixels = std::max(pixels, target.rank() > 2 ? target.count() / channels : 1);
     }
-    batch_ = static_cast<int>(std::clamp<int64_t>(strategy_.pixels / pixels, 2, kMostSamples));
+    batch_ = std::clamp<int64_t>(strategy_.pixels / pixels, 2, kMostSamples);
+    if (context_.options.recover_batch > 0) batch_ = context_.options.recover_batch;
     first_loss_ = Loss(block, 0, std::min<size_t>(count(), 16));
     before_ = HeldOutLoss(block);
   }
@@ -89,10 +90,11 @@ class Reconstruction : public BlockJob {
       std::fill(gradient.bias_gradient.begin(), gradient.bias_gradient.end(), 0.0f);
     }
     for (auto& [config, gradient] : tape_.steps) gradient = 0;
-    const auto factor = static_cast<float>(2 / (std::max(first_loss_, 1e-30) * batch_));
+    const auto factor =
+        static_cast<float>(2 / (std::max(first_loss_, 1e-30) * static_cast<double>(batch_)));
     const bool drop = strategy_.inputs == Inputs::kDropped;
     tape_.drop = drop;
-    for (int i = 0; i < batch_; ++i) {
+    for (int64_t i = 0; i < batch_; ++i) {
       tape_.seed = random_.Next();
       const size_t sample = (tape_.seed >> 8) % learned();
       Values values = drop ? Mixed(sample) : grid_[sample];
@@ -151,7 +153,7 @@ class Reconstruction : public BlockJob {
   const Strategy& strategy_;
   std::vector<std::unique_ptr<BlockLearner>> learners_;
   double first_loss_ = 1, before_ = 0;
-  int batch_ = 1;
+  int64_t batch_ = 1;
   Lcg random_{12345};
 };
 

@@ -86,6 +86,20 @@ TEST(Learning, StepsAndDeterminism) {
   }
 }
 
+TEST(Learning, BatchesChangeWhatIsLearnedAndLargerOnesTakeAllSamples) {
+  const Graph graph = SmallNetwork();
+  const auto learned = [&](int64_t batch) {
+    QuantizeOptions options = LowBits(3, 8, {"adaround"});
+    options.recover_steps = 40;
+    options.recover_batch = batch;
+    return RecordToJson(Learn(graph, options, 16).record);
+  };
+  const std::string own = learned(0);
+  EXPECT_NE(learned(1), own);
+  EXPECT_NE(learned(20), own);
+  EXPECT_EQ(learned(20), learned(20));
+}
+
 TEST(Rewriting, KeepsTheFunction) {
   // conv - relu - depthwise - relu - conv, with channels of very different size.
   Builder b;
