@@ -259,6 +259,7 @@ const OTHERS = [
   'channel_split',
   'equalize_activations',
   'round_weights',
+  'refit_scales',
   'bias_correction',
   'float_start',
   'float_sums',

@@ -59,6 +59,7 @@ export const quantizeOptions = {
     'channel_split',
     'equalize_activations',
     'round_weights',
+    'refit_scales',
     'bias_correction',
     'float_start',
     'float_sums',
@@ -103,7 +104,7 @@ export type Target = NonNullable<QuantizeConfig['target']>;
 /**
  * A method that recovers accuracy; see docs/quantization.md. Other tools call `equalize` cross-layer
  * equalization, `channel_split` outlier channel splitting, `equalize_activations` SmoothQuant,
- * `round_weights` GPTQ, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
+ * `round_weights` GPTQ, `refit_scales` a least-squares fit of scales, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
  * LSQ (of activations), `block_reconstruction` BRECQ with QDrop, and `empirical_bias` empirical bias
  * correction.
  */

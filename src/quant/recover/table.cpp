@@ -9,6 +9,7 @@ Rewritten SplitChannels(Graph& graph, const QuantizeOptions& options);
 std::unique_ptr<SampleRewriter> MakeActivationEqualizer(Graph& graph,
                                                         const QuantizationRecord& record);
 void RoundLayer(LayerWeights& layer, LayerNoise& noise);
+void RefitScales(LayerWeights& layer, LayerNoise& noise);
 void CorrectBias(LayerWeights& layer, LayerNoise& noise);
 std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context);
@@ -50,6 +51,8 @@ constexpr RecoveryRow kRecoveries[] = {
     Measured("equalize_activations", &MakeActivationEqualizer),
     // Error feedback over second moments, as GPTQ (OBQ) does it.
     Rounding("round_weights", &RoundLayer),
+    // Least squares of the scale for fixed codes, as LQ-Nets fit theirs.
+    Rounding("refit_scales", &RefitScales),
     // Analytic bias correction.
     Correcting("bias_correction", &CorrectBias),
     // Mixed precision: what stays in float.

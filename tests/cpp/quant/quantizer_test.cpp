@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "numeric/affine.h"
 #include "quant/assign/assign.h"
 #include "quant/assign/joint.h"
 #include "quant/graph/prepare.h"
@@ -442,6 +444,47 @@ TEST(Quantizer, RecoveryLowersTheErrorOfFewBits) {
   const double none = snr({});
   EXPECT_GT(snr({"bias_correction"}), none);
   EXPECT_GT(snr({"round_weights", "bias_correction"}), none + 1);
+}
+
+TEST(Quantizer, RefittedScalesLowerTheErrorOfFewBits) {
+  double gain = 0;
+  for (const uint32_t seed : {1, 2, 3, 4}) {
+    const Graph graph = SmallNetwork(seed);
+    for (const bool per_channel : {false, true}) {
+      for (const int bits : {2, 3, 4}) {
+        for (const bool rounds : {false, true}) {
+          QuantizeOptions options;
+          options.global.weights.bits = bits;
+          options.global.weights.per_channel = per_channel;
+          options.recover = {"bias_correction"};
+          if (rounds) options.recover.emplace_back("round_weights");
+          const QuantizedModel plain = QuantizeGraph(graph, options, 32);
+          options.recover.emplace_back("refit_scales");
+          const QuantizedModel refitted = QuantizeGraph(graph, options, 32);
+          for (const RecoveryStep& step : refitted.record.recovery) {
+            if (step.method == "refit_scales") EXPECT_GE(step.after_db, step.before_db);
+          }
+          gain += (Snr(graph, LowerToInteger(refitted).graph(), 32) -
+                   Snr(graph, LowerToInteger(plain).graph(), 32)) /
+                  48;
+        }
+      }
+    }
+  }
+  EXPECT_GT(gain, 1) << "dB on average";
+}
+
+TEST(Quantizer, RefittingLeavesPowersOfTwoAndGivenScales) {
+  const Graph graph = SmallNetwork(3);
+  QuantizeOptions options;
+  options.global.weights.bits = 3;
+  options.global.weights.power_of_2 = true;
+  options.recover = {"refit_scales"};
+  const QuantizedModel quantized = QuantizeGraph(graph, options, 32);
+  for (const TensorQuantizationConfig& config : quantized.record.configs) {
+    if (config.state != QuantizationState::kBaked) continue;
+    for (const float scale : config.scale) EXPECT_EQ(PowerOfTwoScale(scale), scale);
+  }
 }
 
 TEST(Quantizer, ConvolutionWithoutBiasGetsOne) {
