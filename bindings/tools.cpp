@@ -152,6 +152,10 @@ val ReadQuantizedFile(const ModelHandle& model) {
       [&] { return val(std::make_shared<QuantizedHandle>(ReadQuantized(*model.graph()))); });
 }
 
+val FloatQuantized(const ModelHandle& model) {
+  return Guard([&] { return val(std::make_shared<QuantizedHandle>(KeepFloat(*model.graph()))); });
+}
+
 val Packed(const ModelHandle& model) {
   return Guard([&] { return WrapModel(PackWeights(*model.graph())); });
 }
@@ -204,6 +208,7 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("weightsOnly", &WeightsOnly);
   function("dynamically", &Dynamically);
   function("readQuantized", &ReadQuantizedFile);
+  function("floatQuantized", &FloatQuantized);
   function("packWeights", &Packed);
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);

@@ -53,9 +53,25 @@ class TrainerHandle {
       return val::undefined();
     });
   }
-  val Finish() {
+  val State() {
+    return Guard([this] { return val(std::make_shared<Blob>(trainer_.State())); });
+  }
+  val Restore(double pointer, double size) {
+    return Guard([&] {
+      trainer_.Restore({Pointer(pointer), static_cast<size_t>(size)});
+      return val::undefined();
+    });
+  }
+  val Snapshot() {
     return Guard([this] {
-      QuantizedModel model = trainer_.Finish();
+      QuantizedModel model = trainer_.Snapshot();
+      KeepRunnable(model, feeds_);
+      return val(std::make_shared<QuantizedHandle>(std::move(model)));
+    });
+  }
+  val Finish(const std::string& note) {
+    return Guard([&] {
+      QuantizedModel model = trainer_.Finish(note);
       KeepRunnable(model, feeds_);
       return val(std::make_shared<QuantizedHandle>(std::move(model)));
     });
@@ -81,6 +97,9 @@ void BindTraining() {
       .function("advance", &TrainerHandle::Advance)
       .function("clear", &TrainerHandle::Clear)
       .function("freeze", &TrainerHandle::Freeze)
+      .function("state", &TrainerHandle::State)
+      .function("restore", &TrainerHandle::Restore)
+      .function("snapshot", &TrainerHandle::Snapshot)
       .function("finish", &TrainerHandle::Finish);
   emscripten::function("createTrainer", &CreateTrainer);
 }

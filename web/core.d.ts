@@ -141,7 +141,13 @@ export interface CoreTrainer extends CoreObject {
   /** Forgets the samples that were added. */
   clear(): undefined | Failure;
   freeze(): undefined | Failure;
-  finish(): CoreQuantized | Failure;
+  /** Everything that training has changed; only between batches. */
+  state(): CoreBlob | Failure;
+  restore(pointer: number, size: number): undefined | Failure;
+  /** The model as finish() would give it now; training goes on. */
+  snapshot(): CoreQuantized | Failure;
+  /** `note` ends the line about the training in the model's record. */
+  finish(note: string): CoreQuantized | Failure;
 }
 
 export interface CoreQuantized extends CoreObject {
@@ -246,6 +252,8 @@ export interface Core {
   ): CoreWeights | Failure;
   dynamically(model: CoreModel): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
+  /** A float model as a quantized one of which every operator stays in float, for training. */
+  floatQuantized(model: CoreModel): CoreQuantized | Failure;
   /** Writes C for inputs of these names and dims; `kernels` alternates names and texts. */
   generateC(
     model: CoreModel,

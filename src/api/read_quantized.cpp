@@ -2,11 +2,14 @@
 #include <optional>
 #include <utility>
 
+#include "api/prepare.h"
 #include "api/read_quantized.h"
 #include "base/error.h"
 #include "ops/quantized/qonnx.h"
 #include "passes/runner.h"
+#include "quant/assign/assign.h"
 #include "quant/file/spell_pairs.h"
+#include "quant/graph/prepare.h"
 
 namespace requant {
 
@@ -31,6 +34,20 @@ QuantizedModel ReadQuantized(const Graph& file) {
   ReadFileCodes(*model);
   model->float_graph.metadata.erase(kFormKey);
   return std::move(*model);
+}
+
+QuantizedModel KeepFloat(const Graph& file) {
+  if (IsQuantized(file)) {
+    Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
+         {.hint = "train what readQuantized() makes of it"});
+  }
+  QuantizedModel model{OptimizedFloat(file).Release(), {}};
+  NormalizeForms(model.float_graph);
+  QuantizeOptions options;
+  options.global.quantize = false;
+  options.recover = {};
+  model.record = AssignConfigs(model.float_graph, options);
+  return model;
 }
 
 }  // namespace requant

@@ -10,6 +10,10 @@ namespace requant {
 /// Throws kUnsupported for a file that is not quantized, and what SpellPairs throws.
 QuantizedModel ReadQuantized(const Graph& file);
 
+/// The float network with a record by which nothing is quantized, in which training can learn
+/// floats. Throws kInvalidArgument for a quantized model.
+QuantizedModel KeepFloat(const Graph& file);
+
 /// Runs PackTwoValues. QONNX's Quant nodes become integers first, as for running, since the
 /// constants before them are floats of many values.
 Graph PackWeights(const Graph& graph);

@@ -174,6 +174,17 @@ std::vector<Tensor> BatchNorm::Backward(std::span<const Tensor> batch, std::span
   return out;
 }
 
+void BatchNorm::Fields(StateBytes& state) {
+  for (std::vector<float>* list : {&gamma, &beta, &least_gamma_}) state.SameList(*list);
+  for (ChannelMoments* moments : {&wanted_, &running_}) {
+    state.SameList(moments->mean);
+    state.SameList(moments->variance);
+  }
+  state.Value(wanted_batches_);
+  state.Flag(measuring_);
+  state.Value(measured_);
+}
+
 void BatchNorm::Limit() {
   for (size_t channel = 0; channel < gamma.size(); ++channel) {
     gamma[channel] = std::max(gamma[channel], least_gamma_[channel]);

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "quant/observers/state_bytes.h"
 #include "tensor/tensor.h"
 
 namespace requant {
@@ -50,6 +51,8 @@ class BatchNorm {
   std::vector<Tensor> Backward(std::span<const Tensor> batch, std::span<const Tensor> dy);
   /// Keeps gamma positive after an update.
   void Limit();
+  /// Writes or reads what was measured and learned.
+  void Fields(StateBytes& state);
 
  private:
   void Start();

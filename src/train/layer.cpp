@@ -258,6 +258,27 @@ void TrainLayer::WeightsBackward() {
   });
 }
 
+void TrainLayer::Fields(StateBytes& state) {
+  state.Flag(wants_norm_);
+  for (double* size : {&weight_step_, &output_size_, &fineness_}) state.Value(*size);
+  state.SameList(weights_);
+  state.SameList(bias_);
+  state.SameList(kept_scale_);
+  bool normalizes = norm_.has_value();
+  state.Flag(normalizes);
+  const size_t rows = normalizes ? static_cast<size_t>(math_.view().rows) : 0;
+  if (state.reading()) {
+    norm_.reset();
+    const ChannelMoments any{std::vector<double>(rows), std::vector<double>(rows)};
+    if (normalizes) norm_.emplace(any);
+  }
+  if (norm_) norm_->Fields(state);
+  if (scales_) scales_->Fields(state);
+  weight_optimizer_.Fields(options_, state, weights_.size());
+  bias_optimizer_.Fields(options_, state, normalizes ? rows : bias_.size());
+  gamma_optimizer_.Fields(options_, state, rows);
+}
+
 void TrainLayer::Update(double rate) {
   WeightsBackward();
   const double output_step = output_size_ * fineness_;

@@ -37,6 +37,8 @@ class TrainLayer {
   std::vector<Tensor> Backward(std::span<const Tensor> x, std::span<const Tensor> dy,
                                bool x_wanted);
   void Update(double rate);
+  /// Writes or reads what was measured and learned. Call it between batches.
+  void Fields(StateBytes& state);
 
   /// The deployed weights and bias before rounding. Only after Fold().
   const std::vector<float>& weights() const { return weights_; }

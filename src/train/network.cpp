@@ -310,6 +310,23 @@ void TrainNetwork::Freeze() {
   for (auto& [node, layer] : layers_) layer->Fold();
 }
 
+void TrainNetwork::Fields(StateBytes& state) {
+  state.Flag(frozen_);
+  for (const Node* node : simulator_.nodes()) {
+    const auto layer = layers_.find(node);
+    if (layer != layers_.end()) layer->second->Fields(state);
+  }
+  // The order of keys is that of the record's configs, which are one array.
+  for (auto& [config, learner] : scales_) learner.Fields(state);
+  for (auto& [config, observer] : observers_) observer->Fields(state, 0);
+  for (TensorQuantizationConfig& config : record_.configs) {
+    state.SameList(config.scale);
+    state.SameList(config.offset);
+    state.Value(config.range_min);
+    state.Value(config.range_max);
+  }
+}
+
 void TrainNetwork::StoreRanges() {
   for (const auto& [config, learner] : scales_) {
     TensorQuantizationConfig& own = Own(*config);

@@ -45,6 +45,8 @@ class TrainNetwork {
   void SetMeasuring(bool measuring);
   /// Folds normalizations into weights and biases, and stops observers.
   void Freeze();
+  /// Writes or reads what was measured and learned. Call it between batches.
+  void Fields(StateBytes& state);
   /// Stores the learned scales as ranges of the record.
   void StoreRanges();
 

@@ -25,4 +25,10 @@ void Optimizer::Update(const TrainOptions& options, double rate, double size, do
   }
 }
 
+void Optimizer::Fields(const TrainOptions& options, StateBytes& state, size_t count) {
+  if (options.optimizer == TrainOptimizer::kAdam) return adam_.Fields(state, count);
+  velocity_.resize(count);
+  state.SameList(velocity_);
+}
+
 }  // namespace requant

@@ -16,6 +16,8 @@ class Optimizer {
   /// finite count as 0.
   void Update(const TrainOptions& options, double rate, double size, double decay,
               std::vector<float>& values, std::vector<float>& gradient);
+  /// Writes or reads the state for `count` values.
+  void Fields(const TrainOptions& options, StateBytes& state, size_t count);
 
  private:
   Adam adam_;

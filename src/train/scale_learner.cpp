@@ -23,4 +23,11 @@ void ScaleLearner::Multiply(size_t i, float factor) {
   scale[i] *= factor;
 }
 
+void ScaleLearner::Fields(StateBytes& state) {
+  state.SameList(scale);
+  state.SameList(start_);
+  state.SameList(logs_);
+  adam_.Fields(state, logs_.size());
+}
+
 }  // namespace requant

@@ -25,6 +25,8 @@ class ScaleLearner {
   void Update(double rate);
   /// Multiplies one scale and keeps what was learned relative to it.
   void Multiply(size_t i, float factor);
+  /// Writes or reads what was learned.
+  void Fields(StateBytes& state);
 
  private:
   std::vector<float> start_;

@@ -81,6 +81,7 @@ struct Trainer::Impl {
         options(with),
         to_measure(with.measured_batches) {}
 
+  void Fields(StateBytes& state);
   bool measuring() const { return to_measure > 0; }
   /// Whether the first batches are still measured, before any learning.
   bool starting() const { return batches < options.measured_batches; }
@@ -96,14 +97,7 @@ Trainer::Trainer(const QuantizedModel& model, const TrainOptions& options) {
   impl.ends = LossEnds(impl.model.float_graph);
   impl.network = std::make_unique<TrainNetwork>(impl.model.float_graph, impl.model.record,
                                                 impl.options, impl.ends);
-  const auto& unreached = impl.network->unreached();
-  if (impl.network->layers().empty()) FailToLearn(impl.model, unreached);
-  for (const auto& [layer, stop] : unreached) {
-    impl.model.record.warnings.push_back(
-        StrCat("layer '", layer, "' did not learn: ",
-               stop.empty() ? std::string("no output that is compared depends on it")
-                            : StrCat("no gradient goes through '", stop, "'")));
-  }
+  if (impl.network->layers().empty()) FailToLearn(impl.model, impl.network->unreached());
 }
 
 Trainer::~Trainer() = default;
@@ -233,7 +227,45 @@ void Trainer::Freeze() {
   }
 }
 
-QuantizedModel Trainer::Finish() {
+void Trainer::Impl::Fields(StateBytes& state) {
+  constexpr uint32_t kKind = 0x31545152;  // "RQT1"
+  uint32_t kind = kKind;
+  state.Value(kind);
+  if (kind != kKind) {
+    Fail(ErrorCode::kInvalidArgument, "the bytes are no state of a training of this version",
+         {.hint = "give the bytes as they were saved"});
+  }
+  state.Value(batches);
+  state.Value(to_measure);
+  state.Flag(freezing);
+  state.Value(options.measured_batches);
+  network->Fields(state);
+}
+
+std::vector<uint8_t> Trainer::State() {
+  if (impl_->finished || impl_->position > 0) {
+    Fail(ErrorCode::kInvalidArgument, "the state is taken between batches only");
+  }
+  StateBytes state;
+  impl_->Fields(state);
+  return state.Take();
+}
+
+void Trainer::Restore(std::span<const uint8_t> from) {
+  StateBytes state(from);
+  impl_->Fields(state);
+  if (state.at_end()) return;
+  Fail(ErrorCode::kInvalidArgument, "the state is of another model or of other options",
+       {.hint = "give the model and the options with which it was saved"});
+}
+
+QuantizedModel Trainer::Snapshot() {
+  Trainer copy(impl_->model, impl_->options);
+  copy.Restore(State());
+  return copy.Finish();
+}
+
+QuantizedModel Trainer::Finish(std::string_view note) {
   Impl& impl = *impl_;
   if (impl.finished || impl.batches == 0) {
     Fail(ErrorCode::kInvalidArgument,
@@ -242,6 +274,12 @@ QuantizedModel Trainer::Finish() {
   impl.finished = true;
   impl.network->Freeze();
   impl.network->StoreRanges();
+  for (const auto& [layer, stop] : impl.network->unreached()) {
+    impl.model.record.warnings.push_back(
+        StrCat("layer '", layer, "' did not learn: ",
+               stop.empty() ? std::string("no output that is compared depends on it")
+                            : StrCat("no gradient goes through '", stop, "'")));
+  }
   std::map<std::string, TrainedLayer> layers;
   for (const auto& [node, layer] : impl.network->layers()) {
     layers[node->name] = {layer->weights(), layer->bias()};
@@ -249,7 +287,8 @@ QuantizedModel Trainer::Finish() {
   impl.network.reset();
   Deploy(layers, impl.model);
   impl.model.record.recovery.push_back(
-      {"train", 0, 0, StrCat(layers.size(), " layers learned on ", impl.batches, " batches")});
+      {"train", 0, 0,
+       StrCat(layers.size(), " layers learned on ", impl.batches, " batches", note)});
   return std::move(impl.model);
 }
 

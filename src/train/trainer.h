@@ -1,8 +1,11 @@
 // Quantization-aware training: trains a quantized model further with its grids in place.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "interpret/interpreter.h"
@@ -40,9 +43,18 @@ class Trainer {
   /// Ends the normalization by the batch: after measured_batches more batches the layers have the
   /// weights and biases that will be deployed.
   void Freeze();
+  /// Everything that training has changed, as bytes: weights, scales, normalization, observers and
+  /// the optimizers. Call it between batches.
+  std::vector<uint8_t> State();
+  /// Goes on where State() was called, in a trainer of the same model and options. All that follows
+  /// has the bits that it would have had there. Throws kInvalidArgument for a state of another
+  /// model, of other options or of another version; the trainer is of no use then.
+  void Restore(std::span<const uint8_t> state);
+  /// The model as Finish() would give it now. Training goes on as if nothing had happened.
+  QuantizedModel Snapshot();
   /// The trained model, with new weights, scales and biases and everything else unchanged. Call it
-  /// once.
-  QuantizedModel Finish();
+  /// once. `note` ends the line about the training in the record.
+  QuantizedModel Finish(std::string_view note = {});
 
  private:
   struct Impl;

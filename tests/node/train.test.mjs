@@ -194,7 +194,7 @@ describe('train', () => {
     const refuse = (options, details, code = 'INVALID_ARGUMENT') =>
       assert.rejects(train(quantized, options), isError(code, details));
     await assert.rejects(
-      train(model, { dataset }),
+      train({ model }, { dataset }),
       isError('INVALID_ARGUMENT', { value: 'quantized' }),
     );
     await refuse({}, { value: 'options.dataset' });
@@ -323,6 +323,21 @@ describe('train', () => {
     assert.equal(second.status, 0, second.stderr);
     assert.match(second.stdout, /^epoch 1: loss [\d.]+, right [\d.]+ %\nepoch 2: /);
     assert.match(second.stdout, /top-1 on the training samples: float .*\nwrote /);
+    // Stop and go on: the state behind the first epoch leads to the same file.
+    const epochs = ['--bits', '2', '--validation', '16', '--rate', '0.02'];
+    const [state, again] = ['state.bin', 'again.onnx'].map((name) => path.join(folder, name));
+    const whole = requant(MODEL, ...data, ...epochs, '--epochs', '1', '--checkpoint', state);
+    assert.equal(whole.status, 0, whole.stderr);
+    assert.match(whole.stdout, /^epoch 1: loss [\d.]+, right [\d.]+ %, validation [\d.]+ %\n/);
+    const resumed = requant(MODEL, ...data, ...epochs, '--resume', state, '-o', again, '--json');
+    assert.equal(resumed.status, 0, resumed.stderr);
+    assert.equal(Object.keys(JSON.parse(resumed.stdout).epochs.filter(Boolean)).length, 1);
+    const float = requant(MODEL, ...data, '--float', '--rate', '0.01');
+    assert.equal(float.status, 0, float.stderr);
+    assert.match(float.stdout, /wrote .*\(float\)/);
+    assert.equal(requant(MODEL, ...data, '--float', '--bits', '2').status, 2);
+    assert.equal(requant(MODEL, ...data, '--validation', '48').status, 2);
+    requant(MODEL, ...data, '--bits', '4', '--flip', '--shift', '1');
     const refused = requant(output, ...data, '--bits', '2');
     assert.equal(refused.status, 2);
     assert.match(refused.stderr, /--bits is for float models/);

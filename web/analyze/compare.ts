@@ -257,6 +257,11 @@ function copyOf(feeds: Feeds): Feeds {
   );
 }
 
+const notFiniteErrors = new WeakSet<object>();
+
+/** @internal Whether compare() failed because an output was NaN or infinite. */
+export const isNotFinite = (error: unknown): boolean => notFiniteErrors.has(error as object);
+
 /**
  * The error for samples whose outputs are NaN or infinite in a model; `first` is the index of the first
  * sample.
@@ -268,8 +273,11 @@ async function notFinite(
   requantize: RequantizeMode,
   models: Readonly<Record<string, Model>>,
 ): Promise<RequantError> {
-  const refuse = (what: string, name: string) =>
-    invalidArgument(what, name, 'Remove the sample or repair the model.');
+  const refuse = (what: string, name: string) => {
+    const error = invalidArgument(what, name, 'Remove the sample or repair the model.');
+    notFiniteErrors.add(error);
+    return error;
+  };
   for (const [which, model] of Object.entries(models)) {
     const session = await InferenceSession.create(model, { requantize });
     try {

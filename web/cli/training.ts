@@ -1,13 +1,15 @@
-// The command `train`: quantization-aware training.
+// The command `train`: training, quantization-aware or of float models.
 
+import { readFile } from 'node:fs/promises';
 import { augmented } from '../dataset/augment.js';
 import { pictureShape } from '../dataset/node_images.js';
-import { take } from '../dataset/sample.js';
-import type { Model } from '../model/model.js';
+import { type Dataset, behind, take } from '../dataset/sample.js';
+import { Model } from '../model/model.js';
 import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { readQuantized } from '../quantize/read_quantized.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes, formatShare } from '../report/index.js';
+import { type Quality, formatQuality } from '../train/quality.js';
 import { train } from '../train/train.js';
 import type { TrainOptions } from '../train/train_options.js';
 import {
@@ -40,7 +42,7 @@ import {
 
 export const trainSpec: CommandSpec = {
   name: 'train',
-  summary: 'Quantization-aware training: goes on learning with few bits.',
+  summary: 'Train: with few bits (quantization-aware), or in float.',
   positionals: ['MODEL'],
   options: {
     ...outputOptions,
@@ -57,8 +59,16 @@ export const trainSpec: CommandSpec = {
     keep: {
       type: 'string',
       value: 'WHAT',
-      help: 'better (default: nothing changes if the model was better before) or last',
+      help: 'better (nothing changes if the model was better before), best (epoch, by --validation) or last',
     },
+    validation: {
+      type: 'string',
+      value: 'N',
+      help: 'the last N samples measure every epoch instead of training; the best epoch is kept',
+    },
+    checkpoint: { type: 'string', value: 'FILE', help: 'write the state behind every epoch' },
+    resume: { type: 'string', value: 'FILE', help: 'go on with such a state' },
+    float: { type: 'boolean', help: 'train the float model in float, by --labels' },
     'label-share': {
       type: 'string',
       value: 'X',
@@ -73,8 +83,8 @@ export const trainSpec: CommandSpec = {
     ...commonOptions,
   },
   notes:
-    'A float model is quantized first, with the options of `requant quantize`; a quantized one goes on as its\n' +
-    'file says. The accuracy that is shown is that on the training samples: measure with `requant compare`.',
+    'A float model is quantized first, with the options of `requant quantize` (not of --float); a quantized one\n' +
+    'goes on as its file says. The accuracy that is shown is that on the training samples: measure with `requant compare`.',
 };
 
 function trainOptions(values: Values): Omit<TrainOptions, 'dataset'> {
@@ -86,7 +96,7 @@ function trainOptions(values: Values): Omit<TrainOptions, 'dataset'> {
     momentum: real(values, 'momentum', 0, 0.9999),
     weightDecay: real(values, 'weight-decay', 0, 0.9999),
     scales: oneOf(values, 'scales', ['learn', 'observe', 'keep'] as const),
-    keep: oneOf(values, 'keep', ['better', 'last'] as const),
+    keep: oneOf(values, 'keep', ['better', 'best', 'last'] as const),
     labelShare: real(values, 'label-share', 0, 1),
     seed: integer(values, 'seed', 0, 2 ** 32 - 1),
     ...(values['no-batch-norm'] ? { batchNorm: false } : {}),
@@ -111,6 +121,29 @@ async function quantizedOf(
   return quantizeWithProgress(model, samples, config, streams);
 }
 
+/** The samples to learn from, and those that measure every epoch. */
+function divide(data: Dataset, values: Values): { data: Dataset; validation?: Dataset } {
+  const count = integer(values, 'validation', 1);
+  if (count === undefined) return { data };
+  if (count >= data.length) {
+    throw new UsageError(
+      `--validation ${count} leaves none of ${data.length} samples to learn from`,
+    );
+  }
+  const rest = data.length - count;
+  return { data: take(data, rest), validation: behind(data, rest) };
+}
+
+/** The model to train: quantized, or of `--float` the float one. */
+async function startOf(model: Model, values: Values, streams: Streams) {
+  if (!values['float']) return quantizedOf(model, values, streams);
+  const given = Object.keys({ ...configOptions, ...agreementOption }).find(
+    (name) => values[name] !== undefined,
+  );
+  if (given) throw new UsageError(`--${given} is for quantized models, and --float makes none`);
+  return model.clone();
+}
+
 export async function runTrain(values: Values, [file]: string[], streams: Streams): Promise<void> {
   const output = required(values, 'output');
   const exporting = exportOptions(values);
@@ -119,52 +152,63 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
   const flip = values['flip'] === true;
   const shift = integer(values, 'shift', 0, 1e6) ?? 0;
   using model = await load(file!, streams);
-  using quantized = await quantizedOf(model, values, streams);
-  const data = await openData(values, model);
+  using start = await startOf(model, values, streams);
+  const { data, validation } = divide(await openData(values, model), values);
+  const checkpoint = text(values, 'checkpoint');
+  const resume = text(values, 'resume');
   const { layout: given } = openOptions(values);
   const dataset =
     flip || shift > 0
       ? augmented(data, { flip, shift, layout: pictureShape(model.info.inputs[0]!, given).layout })
       : data;
-  const epochs: { loss: number; top1: number | null }[] = [];
-  const start = performance.now();
+  const epochs: { loss: number; top1: number | null; validation?: Quality }[] = [];
+  const began = performance.now();
   const progress = new Progress(streams);
-  let trained: QuantizedModel;
+  let trained: QuantizedModel | Model;
   try {
-    trained = await train(quantized, {
+    const all: TrainOptions = {
       ...options,
       dataset,
-      onProgress: ({ epoch, epochs: all, done, total, loss, top1 }) => {
-        if (done > 0) epochs[epoch] = { loss, top1 };
+      ...(validation ? { validation } : {}),
+      ...(checkpoint ? { onCheckpoint: (state) => write(checkpoint, state, streams) } : {}),
+      ...(resume ? { resume: await readFile(resume) } : {}),
+      onProgress: ({ epoch, epochs: all, done, total, loss, top1, validation: quality }) => {
+        if (done > 0) epochs[epoch] = { loss, top1, ...(quality ? { validation: quality } : {}) };
         progress.show(`epoch ${epoch + 1} of ${all}, loss ${loss.toFixed(4)}`, done, total);
       },
-    });
+    };
+    trained = await (start instanceof Model ? train(start, all) : train(start, all));
   } finally {
     progress.clear();
   }
   using result = trained;
-  const seconds = (performance.now() - start) / 1000;
-  const bytes = result.toOnnx(exporting);
+  const seconds = (performance.now() - began) / 1000;
+  const bytes = result instanceof Model ? result.toOnnx() : result.toOnnx(exporting);
   await write(output, bytes, streams);
   const measured =
     text(values, 'labels') === undefined && epochs[0]?.top1 === null
       ? undefined
       : await compareWithProgress(model, result, { dataset: data }, streams);
   if (values['json']) {
-    const { warnings } = result.config;
+    const warnings = result instanceof Model ? [] : result.config.warnings;
     const json = { output, samples: data.length, seconds, bytes: bytes.length, epochs, warnings };
     const top1 = measured ? { trainingTop1: measured.top1 } : {};
     streams.out(`${JSON.stringify({ ...json, ...top1 }, null, 2)}\n`);
     if (measured) checkAgreement(values, measured);
     return;
   }
-  for (const warning of result.config.warnings) streams.err(`warning: ${oneLine(warning)}\n`);
-  for (const [index, { loss, top1 }] of epochs.entries()) {
+  if (!(result instanceof Model)) {
+    for (const warning of result.config.warnings) streams.err(`warning: ${oneLine(warning)}\n`);
+  }
+  for (const [index, epoch] of epochs.entries()) {
+    if (epoch === undefined) continue; // of the training that goes on
+    const { loss, top1, validation: quality } = epoch;
     const right = top1 === null ? '' : `, right ${formatShare(top1)}`;
-    streams.out(`epoch ${index + 1}: loss ${loss.toFixed(4)}${right}\n`);
+    const judged = quality ? `, validation ${formatQuality(quality)}` : '';
+    streams.out(`epoch ${index + 1}: loss ${loss.toFixed(4)}${right}${judged}\n`);
   }
   streams.out(
-    `trained on ${data.length} samples, ${epochs.length} epochs in ${seconds.toFixed(1)} s\n`,
+    `trained on ${data.length} samples, ${Object.keys(epochs).length} epochs in ${seconds.toFixed(1)} s\n`,
   );
   if (measured) {
     const { float, candidate, agreement } = measured.top1;
@@ -172,6 +216,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
       `top-1 on the training samples: float ${formatShare(float)}, quantized ${formatShare(candidate)}, the same ${formatShare(agreement)}\n`,
     );
   }
-  streams.out(`wrote ${output}: ${formatBytes(bytes.length)} (${exporting.format})\n`);
+  const form = result instanceof Model ? 'float' : exporting.format;
+  streams.out(`wrote ${output}: ${formatBytes(bytes.length)} (${form})\n`);
   if (measured) checkAgreement(values, measured);
 }

@@ -69,6 +69,20 @@ export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset
   };
 }
 
+/** @internal All but the first `count` samples, which are walked over all the same. */
+export function behind(dataset: Dataset, count: number): Dataset {
+  return {
+    length: Math.max(0, dataset.length - count),
+    async *[Symbol.asyncIterator]() {
+      let index = 0;
+      for await (const sample of dataset) {
+        if (index >= count) yield sample;
+        index += 1;
+      }
+    },
+  };
+}
+
 /** The first `count` samples. */
 export function take(dataset: Dataset, count: number): Dataset {
   checkDataset(dataset);

@@ -1,82 +1,81 @@
-// Whether a training helped: the model before and after it, on the same samples.
+// How well models do on samples: whether a training helped, and which of its epochs was the best.
 
-import { type CompareSample, compare } from '../analyze/compare.js';
-import type { RequantError } from '../base/errors.js';
-import { call } from '../engine/heap.js';
+import { type CompareSample, compare, isNotFinite } from '../analyze/compare.js';
 import type { Model } from '../model/model.js';
-import { QuantizedModel } from '../quantize/quantized_model.js';
-import type { TrainOptions } from './train_options.js';
+import type { QuantizedModel } from '../quantize/quantized_model.js';
 
-/** Some samples, and a measure of how well models do on them. */
-export class Judged {
-  static readonly #MOST = 128;
-  static readonly #MOST_BYTES = 2 ** 26;
-  readonly #samples: CompareSample[] = [];
-  #bytes = 0;
+/** How well a model does on samples. */
+export interface Quality {
+  /**
+   * Share of right answers, without labels of answers that are those of the float model; -1: an output has
+   * NaN; null where outputs are no scores (`loss: 'values'`).
+   */
+  answers: number | null;
+  /** Signal to noise ratio of the outputs in dB, beside the float model's. */
+  snr: number;
+}
 
-  add(sample: CompareSample): void {
-    if (this.#samples.length >= Judged.#MOST || this.#bytes > Judged.#MOST_BYTES) return;
-    this.#samples.push(sample);
-    for (const { data } of Object.values(sample.feeds)) this.#bytes += data.byteLength;
-  }
-
-  get length(): number {
-    return this.#samples.length;
-  }
-
-  /** Shares of right answers (null where they do not count), and signal to noise ratio in dB. */
-  async quality(
-    float: Model,
-    candidate: QuantizedModel,
-    loss: TrainOptions['loss'],
-    signal: AbortSignal | undefined,
-  ): Promise<{ answers: number | null; snr: number }> {
-    const options = { dataset: this.#samples, ...(signal ? { signal } : {}) };
-    try {
-      const { top1, outputs } = await compare(float, candidate, options);
-      const labelled = this.#samples.some(({ label }) => label !== undefined && label >= 0);
-      const noise = outputs.map(({ snr }) => snr ?? Infinity);
-      const answers =
-        (loss ?? (labelled ? 'scores' : 'values')) === 'scores'
-          ? ((labelled ? top1.candidate : top1.agreement) ?? 0)
-          : null;
-      return { answers, snr: noise.reduce((a, b) => a + b, 0) / noise.length };
-    } catch (error) {
-      // The outputs have NaN.
-      if ((error as Partial<RequantError>).code !== 'INVALID_ARGUMENT') throw error;
-      return { answers: -1, snr: -Infinity };
+/**
+ * Measures the candidate beside the float model. Outputs with NaN, which compare() refuses, are the worst quality.
+ */
+export async function qualityOf(
+  float: Model,
+  candidate: QuantizedModel,
+  dataset: AsyncIterable<CompareSample> | Iterable<CompareSample>,
+  { loss, signal }: { loss?: 'scores' | 'values'; signal?: AbortSignal },
+): Promise<Quality> {
+  let labelled = false;
+  async function* watched() {
+    for await (const sample of dataset) {
+      labelled ||= (sample.label ?? -1) >= 0;
+      yield sample;
     }
+  }
+  try {
+    const options = { dataset: watched(), ...(signal ? { signal } : {}) };
+    const { top1, outputs } = await compare(float, candidate, options);
+    const noise = outputs.map(({ snr }) => snr ?? Infinity);
+    const answers =
+      (loss ?? (labelled ? 'scores' : 'values')) === 'scores'
+        ? ((labelled ? top1.candidate : top1.agreement) ?? 0)
+        : null;
+    return { answers, snr: noise.reduce((a, b) => a + b, 0) / noise.length };
+  } catch (error) {
+    if (!isNotFinite(error)) throw error;
+    return { answers: -1, snr: -Infinity };
   }
 }
 
-/** The trained model or, with a warning, the one before if that does better. */
-export async function better(
-  before: QuantizedModel,
-  trained: QuantizedModel,
-  judged: Judged,
-  { loss, signal }: TrainOptions,
-): Promise<QuantizedModel> {
-  const float = before.floatModel();
-  try {
-    const was = await judged.quality(float, before, loss, signal);
-    const is = await judged.quality(float, trained, loss, signal);
-    const worse =
-      was.answers === null || is.answers === null ? is.snr < was.snr : is.answers < was.answers;
-    if (!worse) return trained;
-    const text = ({ answers, snr }: typeof was) =>
-      answers === null
-        ? `${snr.toFixed(1)} dB`
-        : answers < 0
-          ? 'none'
-          : `${(100 * answers).toFixed(1)} %`;
-    const warning =
-      `training did not help: ${was.answers === null ? 'signal to noise' : 'right answers'} ${text(was)} before, ` +
-      `${text(is)} after, on ${judged.length} samples; the model is the one before`;
-    const { core, object } = before.handle;
-    const copy = call(core, () => object.copy(warning));
-    trained.dispose();
-    return new QuantizedModel(core, copy);
-  } finally {
-    float.dispose();
+/** Negative if `a` is worse than `b`, positive if it is better, 0 if their answers, or their noise, are equal. */
+export function compareQuality(a: Quality, b: Quality): number {
+  if (a.answers === null || b.answers === null) return a.snr === b.snr ? 0 : a.snr - b.snr;
+  return a.answers - b.answers;
+}
+
+export function formatQuality({ answers, snr }: Quality): string {
+  if (answers === null) return `${snr.toFixed(1)} dB`;
+  return answers < 0 ? 'none' : `${(100 * answers).toFixed(1)} %`;
+}
+
+/** The warning of a training whose model is the one before. */
+export function didNotHelp(before: Quality, after: Quality, samples: string): string {
+  const what = before.answers === null ? 'signal to noise' : 'right answers';
+  return (
+    `training did not help: ${what} ${formatQuality(before)} before, ${formatQuality(after)} after, ` +
+    `${samples}; the model is the one before`
+  );
+}
+
+/** The first samples of a training, on which its result is compared with the model that it began with. */
+export class FirstSamples {
+  static readonly #MOST = 128;
+  static readonly #MOST_BYTES = 2 ** 26;
+  readonly samples: CompareSample[] = [];
+  #bytes = 0;
+
+  add(sample: CompareSample): void {
+    if (this.samples.length >= FirstSamples.#MOST || this.#bytes > FirstSamples.#MOST_BYTES) return;
+    this.samples.push(sample);
+    for (const { data } of Object.values(sample.feeds)) this.#bytes += data.byteLength;
   }
 }

@@ -2,7 +2,8 @@
 
 import type { CompareSample } from '../analyze/compare.js';
 import { checkIterable } from '../base/abort.js';
-import { checkOneOf } from '../base/options.js';
+import { invalidArgument } from '../base/errors.js';
+import { checkBytes, checkOneOf } from '../base/options.js';
 import {
   type ConfigOf,
   checkSchema,
@@ -12,6 +13,7 @@ import {
   number,
   other,
 } from '../base/schema.js';
+import type { Quality } from './quality.js';
 
 /** How far a training has come. */
 export interface TrainProgress {
@@ -26,6 +28,8 @@ export interface TrainProgress {
   loss: number;
   /** Share of right answers in this epoch so far; null without labels. */
   top1: number | null;
+  /** Behind an epoch, with `validation`: how the model of this epoch does. */
+  validation?: Quality;
 }
 
 const belowOne = number('at least 0 and below 1', (value) => value >= 0 && value < 1);
@@ -96,9 +100,22 @@ export const scheduleOptions = {
   /**
    * 'better': returns the given model, with a warning, if it does better than the trained one on the first
    * 128 samples: more right answers, without labels more answers of the float network, for 'values' less
-   * noise. 'last': always returns the trained one. Default 'better'.
+   * noise. 'best': returns the model of the epoch that does best on `validation`, or, with a warning, the given
+   * one if none does better. 'last': always returns the trained one. Default 'best' with `validation`, 'last' with
+   * `onCheckpoint` or `resume`, otherwise 'better'.
    */
-  keep: choice('better', 'last'),
+  keep: choice('better', 'best', 'last'),
+  /**
+   * Called behind every epoch with the state of the training; training waits for a promise. With these bytes
+   * as `resume`, and the same model and options, another call of train() goes on behind that epoch and ends
+   * with the same bits.
+   */
+  onCheckpoint: other<(state: Uint8Array, epoch: number) => void | Promise<void>>(
+    'function',
+    'a function',
+  ),
+  /** The state of a training that goes on, from `onCheckpoint`. */
+  resume: other<Uint8Array>('any', 'bytes'),
   /** Called before every epoch and after every batch. */
   onProgress: other<(progress: TrainProgress) => void>('function', 'a function'),
   /** Aborts the training. */
@@ -113,6 +130,11 @@ export interface TrainOptions
    * vary them); an iterable that can only be walked once is kept in memory.
    */
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
+  /**
+   * Other samples, on which the model of every epoch is measured: `onProgress` gets its quality, and `keep`
+   * chooses by it.
+   */
+  validation?: Iterable<CompareSample> | AsyncIterable<CompareSample>;
 }
 
 export const schedules: Record<string, (share: number) => number> = {
@@ -120,10 +142,26 @@ export const schedules: Record<string, (share: number) => number> = {
   constant: () => 1,
 };
 
+/** @internal What train() keeps; the first samples of a training that went on are not known any more. */
+export function keepOf({ keep, validation, onCheckpoint, resume }: TrainOptions) {
+  return keep ?? (validation ? 'best' : onCheckpoint || resume ? 'last' : 'better');
+}
+
 export function checkTrainOptions(options: TrainOptions): void {
-  checkSchema(options, { ...trainerOptions, ...scheduleOptions, dataset: other('any') }, 'options');
+  const iterables = { dataset: other('any'), validation: other('any') };
+  checkSchema(options, { ...trainerOptions, ...scheduleOptions, ...iterables }, 'options');
   checkIterable(options.dataset, 'options.dataset');
-  const { schedule } = options;
+  const { schedule, validation, keep, resume, onCheckpoint } = options;
+  if (validation !== undefined) checkIterable(validation, 'options.validation');
+  if (resume !== undefined) checkBytes(resume, 'options.resume');
+  const needs = keep === 'best' || (keep === 'better' && (resume ?? onCheckpoint) !== undefined);
+  if (needs && validation === undefined) {
+    throw invalidArgument(
+      `options.keep is '${keep}', but there are no samples to choose by`,
+      'options.keep',
+      'Give options.validation.',
+    );
+  }
   if (schedule !== undefined && typeof schedule !== 'function') {
     checkOneOf(schedule, Object.keys(schedules), 'options.schedule');
   }

@@ -176,12 +176,25 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     quantized: number,
     options: Omit<TrainOptions, 'dataset'>,
     length: number | undefined,
+    { validation, checkpoints }: { validation?: { feeds: PackedFeeds }[]; checkpoints: boolean },
   ) {
     const { signal, onProgress } = call;
     const unpack = (sample: { feeds: PackedFeeds } | null): CompareSample | null =>
       sample && { ...sample, feeds: unpackFeeds(sample.feeds) };
     const dataset = divided(call.items(unpack), length);
-    const all = { ...options, dataset, signal, onProgress };
+    const all = {
+      ...options,
+      dataset,
+      signal,
+      onProgress,
+      ...(validation ? { validation: validation.map((sample) => unpack(sample)!) } : {}),
+      ...(checkpoints
+        ? {
+            onCheckpoint: (checkpoint: Uint8Array, epoch: number) =>
+              onProgress({ checkpoint, epoch }),
+          }
+        : {}),
+    };
     const trained = await train(get(quantized, QuantizedModel), all);
     return { ref: keep(trained), config: trained.config };
   },

@@ -5,6 +5,7 @@
 import type { CompareOptions, CompareReport, CompareSample } from '../analyze/compare.js';
 import { checkIterable, lengthOf, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
+import { checkKind } from '../base/options.js';
 import type { Source } from '../base/source.js';
 import type { EngineInfo } from '../engine/engine_info.js';
 import { env } from '../engine/env.js';
@@ -16,7 +17,7 @@ import type { QuantizationRecord } from '../quantize/record.js';
 import type { ValueMetadata } from '../session/plan.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { epochsOf } from '../train/epochs.js';
-import type { TrainOptions } from '../train/train_options.js';
+import type { TrainOptions, TrainProgress } from '../train/train_options.js';
 import type { TuneOptions, TuneResult } from '../tune/tune.js';
 import { Remote, WorkerModel, WorkerQuantizedModel, WorkerSession } from './remote.js';
 import {
@@ -135,14 +136,20 @@ export class RequantWorker {
     );
   }
 
-  /** As the function {@link train}; the samples of every epoch are sent one at a time. */
+  /**
+   * As the function {@link train}; the samples of every epoch are sent one at a time, those of `validation` once
+   * and together. Training does not wait for `onCheckpoint`.
+   */
   async train(
     quantized: WorkerQuantizedModel,
     options: TrainOptions,
   ): Promise<WorkerQuantizedModel> {
     checkExtras(options);
-    const { dataset, onProgress, signal, ...plain } = options;
+    const { dataset, validation, onProgress, onCheckpoint, signal, ...plain } = options;
     checkIterable(dataset, 'options.dataset');
+    if (validation !== undefined) checkIterable(validation, 'options.validation');
+    if (onCheckpoint !== undefined) checkKind(onCheckpoint, 'function', 'options.onCheckpoint');
+    const packSample = (sample: CompareSample) => ({ ...sample, feeds: packFeeds(sample.feeds) });
     if (typeof plain.schedule === 'function') {
       throw invalidArgument(
         'a function cannot be sent to a worker',
@@ -151,15 +158,20 @@ export class RequantWorker {
       );
     }
     throwIfAborted(signal);
+    const judged: unknown[] | undefined = validation && [];
+    for await (const sample of validation ?? []) judged!.push(packSample(sample));
+    const kept = { validation: judged, checkpoints: onCheckpoint !== undefined };
     const { ref, config } = await this.#call<{ ref: number; config: QuantizationRecord }>(
       'train',
-      [this.#own(quantized), plain, lengthOf(dataset)],
+      [this.#own(quantized), plain, lengthOf(dataset), kept],
       {
         signal,
-        onProgress,
+        onProgress: (value: TrainProgress | { checkpoint: Uint8Array; epoch: number }) => {
+          if ('checkpoint' in value) void onCheckpoint?.(value.checkpoint, value.epoch);
+          else onProgress?.(value);
+        },
         source: epochsOf(dataset),
-        pack: (sample: CompareSample | null) =>
-          sample && { ...sample, feeds: packFeeds(sample.feeds) },
+        pack: (sample: CompareSample | null) => sample && packSample(sample),
       },
       [quantized],
     );

@@ -1,5 +1,6 @@
-// The state of a calibration as bytes, so that it can move between workers and machines. One
-// function writes and reads the same fields in the same order. Little-endian, as every target is.
+// The state of a calibration or of a training as bytes, so that it can move between workers and
+// machines. One function writes and reads the same fields in the same order. Little-endian, as
+// every target is.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,16 @@ class StateBytes {
       return;
     }
     if (size > from_.size()) {
-      Fail(ErrorCode::kInvalidArgument, "the calibration state ends too early",
+      Fail(ErrorCode::kInvalidArgument, "the state ends too early",
            {.hint = "give the bytes as they were saved"});
     }
     if (size > 0) std::memcpy(data, from_.data(), size);
     from_ = from_.subspan(size);
+  }
+  void Flag(bool& value) {
+    uint8_t byte = value ? 1 : 0;
+    Value(byte);
+    value = byte != 0;
   }
   template <typename T>
   void Value(T& value) {
@@ -45,13 +51,25 @@ class StateBytes {
     Value(count);
     if (reading_) {
       if (count > from_.size() / sizeof(T)) {
-        Fail(ErrorCode::kInvalidArgument, "the calibration state ends too early",
+        Fail(ErrorCode::kInvalidArgument, "the state ends too early",
              {.hint = "give the bytes as they were saved"});
       }
       values.resize(static_cast<size_t>(count));
     }
     Raw(values.data(), values.size() * sizeof(T));
   }
+  /// A list whose length the object knows already. Throws kInvalidArgument if the state has another
+  /// one.
+  template <typename T>
+  void SameList(std::vector<T>& values) {
+    const size_t wanted = values.size();
+    List(values);
+    if (values.size() == wanted) return;
+    Fail(ErrorCode::kInvalidArgument, "the state is of another model or of other options",
+         {.hint = "give the model and the options with which it was saved"});
+  }
+  /// Whether everything was read.
+  bool at_end() const { return from_.empty(); }
 
  private:
   bool reading_ = false;

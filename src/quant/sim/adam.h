@@ -4,12 +4,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "quant/observers/state_bytes.h"
+
 namespace requant {
 
 /// The optimizer Adam (Kingma and Ba 2015).
 struct Adam {
   std::vector<float> mean, square;
   int64_t step = 0;
+  /// Writes or reads the state for `count` values.
+  void Fields(StateBytes& state, size_t count) {
+    state.Value(step);
+    mean.resize(step > 0 ? count : 0);
+    square.resize(mean.size());
+    state.SameList(mean);
+    state.SameList(square);
+  }
   void Update(std::vector<float>& values, const std::vector<float>& gradient, float rate) {
     if (mean.empty()) {
       mean.assign(values.size(), 0);
