@@ -195,9 +195,10 @@ class Analysis : public RecoveryJob {
           op.inputs[static_cast<size_t>(WeightSlot(*made.node, op.rule))])];
       if (config.exponential()) return;
       config.bits = kWidths[i];
-      config.dtype = DType::kInt8;
-      config.quant_max = (int64_t{1} << (config.bits - 1)) - 1;
-      config.quant_min = -config.quant_max;
+      const bool is_signed = config.quant_min < 0;
+      config.dtype = is_signed ? DType::kInt8 : DType::kUint8;
+      config.quant_max = (int64_t{1} << (is_signed ? config.bits - 1 : config.bits)) - 1;
+      config.quant_min = !is_signed ? 0 : -config.quant_max - (config.symmetric() ? 0 : 1);
       config.observer = "mse";
       ScaleWeights(weights, view, in, out, {}, config);
       const Tensor rounded = DequantizeParameter(QuantizeParameter(weights, config), config);

@@ -186,17 +186,23 @@ void TrainLayer::Begin() {
   std::fill(bias_gradient_.begin(), bias_gradient_.end(), 0.0f);
 }
 
-/// Sets the scales to the range of the current weights (OneFlow's MinMaxObserver).
+/// Sets the scales, and the zero points of affine grids, to the range of the current weights
+/// (OneFlow's MinMaxObserver).
 void TrainLayer::ObserveWeights() {
-  std::vector<double> largest(config_->scale.size());
+  const size_t channels = config_->scale.size();
+  std::vector<double> least(channels, HUGE_VAL), most(channels, -HUGE_VAL);
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
-    double& most = largest[static_cast<size_t>(row) % largest.size()];
+    const size_t channel = static_cast<size_t>(row) % channels;
     for (int64_t i = first; i < first + count; ++i) {
-      most = std::max(most, std::fabs(static_cast<double>(folded_[static_cast<size_t>(i)])));
+      const auto weight = static_cast<double>(folded_[static_cast<size_t>(i)]);
+      least[channel] = std::min(least[channel], weight);
+      most[channel] = std::max(most[channel], weight);
     }
   });
-  for (size_t i = 0; i < largest.size(); ++i) {
-    config_->scale[i] = AffineFromRange(-largest[i], largest[i], *config_).scale;
+  for (size_t i = 0; i < channels; ++i) {
+    const Affine affine = AffineOfActivation(least[i], most[i], *config_);
+    config_->scale[i] = affine.scale;
+    config_->offset[i] = affine.offset;
   }
 }
 

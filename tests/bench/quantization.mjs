@@ -1,7 +1,7 @@
 // The accuracy tables of docs/quantization.md: pretrained networks of ../shared, quantized in many ways on
 // calibration images and measured on the test images. Prints Markdown.
 //
-//   node tests/bench/quantization.mjs [--table auto|observers|bits|w4a8|w4a4] [--networks a,b]
+//   node tests/bench/quantization.mjs [--table auto|observers|bits|affine|w4a8|w4a4] [--networks a,b]
 //     [--calibration N] [--config JSON] [--images N] [--rows REGEX] [--json FILE] [--wide]
 //     [--validate [--moved] [--last]] [--from N] [--other FILE]
 //
@@ -88,6 +88,17 @@ const tables = {
       'A8, W8, auto': config(8, 8, { observer: 'auto' }),
     };
   },
+  affine: () =>
+    Object.fromEntries(
+      [8, 4].flatMap((bits) =>
+        [true, false].flatMap((perChannel) =>
+          [true, false].map((symmetric) => [
+            `W${bits}A8, per ${perChannel ? 'channel' : 'tensor'}, ${symmetric ? 'symmetric' : 'affine'}`,
+            { weights: { bits, perChannel, symmetric }, recover: INTEGERS },
+          ]),
+        ),
+      ),
+    ),
   w4a8: () =>
     Object.fromEntries(
       Object.entries(recoveries).map(([name, recover]) => [

@@ -49,7 +49,7 @@ test('int4 and int2 of formats that have none', () => {
 test('keys of a config that say nothing where they stand', async () => {
   const cases = [
     [{ weights: { axis: 3 } }, 'config.weights.axis'],
-    [{ weights: { signed: true } }, 'config.weights.signed'],
+    [{ weights: { axis: 1 } }, 'config.weights.axis'],
     [{ weights: { momentum: 0.5 } }, 'config.weights.momentum'],
     [{ operatorTypes: { Conv: { weights: { stopUpdateAfter: 1 } } } }, /Conv.*stopUpdateAfter/],
     [{ activations: { format: 'e4m3', bits: 4 } }, 'config.activations.bits'],

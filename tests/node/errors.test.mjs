@@ -364,7 +364,10 @@ describe('calibration', () => {
     );
     await assert.rejects(quantize(model, {}), isError('INVALID_ARGUMENT'));
     await assert.rejects(
-      quantize(model, { calibration: [good], config: { weights: { symmetric: false } } }),
+      quantize(model, {
+        calibration: [good],
+        config: { weights: { symmetric: false, formula: 'cambricon' } },
+      }),
       isError('INVALID_ARGUMENT', { value: 'weights.symmetric' }),
     );
     await assert.rejects(

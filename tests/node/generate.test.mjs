@@ -71,6 +71,18 @@ test('the demo network in 8, 4 and 2 bits', { skip: skipC }, async (t) => {
   assert.ok(sizes[1] < 0.62 * sizes[0] && sizes[2] < 0.4 * sizes[0], String(sizes));
 });
 
+test('affine weights', { skip: skipC }, async (t) => {
+  for (const weights of [
+    { symmetric: false },
+    { symmetric: false, perChannel: false, signed: true },
+    { symmetric: false, bits: 3 },
+  ]) {
+    const quantized = await quantize(model, { calibration: calibration(8), config: { weights } });
+    t.after(() => quantized.dispose());
+    await expectSame(quantized, testImages(4));
+  }
+});
+
 test(
   'every arithmetic of requantization, with and without optimization',
   { skip: skipC },

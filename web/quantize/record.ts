@@ -157,9 +157,7 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
     const own = settingsOf(weights);
     operators[escape(name)] = {
       ...(activations ? { activations } : {}),
-      ...(own?.symmetric
-        ? { weights: { ...own, perChannel: weights!.policy!.includes('PER_CHANNEL') } }
-        : {}),
+      ...(own ? { weights: { ...own, perChannel: weights!.policy!.includes('PER_CHANNEL') } } : {}),
       ...(floatOutput ? { floatOutput } : {}),
     };
   }

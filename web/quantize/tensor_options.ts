@@ -10,12 +10,12 @@ export const tensorOptions = {
   bits: integer(2, 32),
   /**
    * Whether zero points are 0 and integers signed. Default false for activations, true for weights and small
-   * floats.
+   * floats. Affine weights (false) have the zero point that their range asks for.
    */
   symmetric: flag,
   /**
    * Whether every channel has a scale: for weights the output channels (default true), for activations those
-   * of `axis`, which are simulated in float and must be symmetric.
+   * of `axis`, which are simulated in float.
    */
   perChannel: flag,
   /** The channel axis of activations (only) with `perChannel`. Default 1. */
@@ -61,7 +61,7 @@ export const tensorOptions = {
   format: choice('int', 'e4m3', 'e5m2'),
   /** Whether symmetric integers use the lowest code as well, [-128, 127]. Default false. */
   fullRange: flag,
-  /** Whether asymmetric activations (only) are int8. Default false: uint8. */
+  /** Whether asymmetric integers are int8. Default false: uint8. */
   signed: flag,
 };
 
@@ -77,7 +77,7 @@ export type Observer = NonNullable<TensorConfig['observer']>;
 /** Rounding to integers; ties as PPQ defines them. */
 export type Rounding = NonNullable<TensorConfig['rounding']>;
 
-const activationKeys = ['axis', 'momentum', 'stopUpdateAfter', 'signed'] as const;
+const activationKeys = ['axis', 'momentum', 'stopUpdateAfter'] as const;
 const activationObservers: readonly Observer[] = ['moving_average', 'isotone'];
 
 const weightOptions = {

@@ -7,6 +7,7 @@
 // Formula: both round x / scale half to even; with an odd zero point, ties go to the other side.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
@@ -15,9 +16,10 @@ namespace requant {
 namespace {
 
 struct Codes {
-  float offset = 0;
+  std::vector<float> offsets = {0};  // one, or one for each scale
   int32_t low = -1, high = 1;
   DType dtype() const { return low < 0 ? DType::kInt8 : DType::kUint8; }
+  float Offset(size_t channel) const { return offsets[channel % offsets.size()]; }
 };
 
 bool ReadCodes(const Node& node, Codes& codes) {
@@ -26,7 +28,8 @@ bool ReadCodes(const Node& node, Codes& codes) {
   if (node.op_type == "BipolarQuant") return node.constant(0) != nullptr;
   const Tensor* zero = node.constant(2);
   const Tensor* bits = node.constant(3);
-  if (zero == nullptr || zero->count() != 1 || bits == nullptr || bits->count() != 1 ||
+  if (zero == nullptr || bits == nullptr || bits->count() != 1 ||
+      (zero->count() != 1 && zero->shape() != scale->shape()) ||
       node.attributes.String("rounding_mode", "ROUND") != "ROUND") {
     return false;
   }
@@ -38,10 +41,12 @@ bool ReadCodes(const Node& node, Codes& codes) {
   const auto count = static_cast<int32_t>(1) << static_cast<int>(width);
   codes.low = is_signed ? -count / 2 + (narrow ? 1 : 0) : 0;
   codes.high = is_signed ? count / 2 - 1 : count - 1;
-  codes.offset = static_cast<float>(zero->AsDouble(0));
-  return codes.offset == std::floor(codes.offset) &&
-         codes.offset >= static_cast<float>(codes.low) &&
-         codes.offset <= static_cast<float>(codes.high) &&
+  codes.offsets = zero->ToFloats();
+  const auto is_code = [&codes](float offset) {
+    return offset == std::floor(offset) && offset >= static_cast<float>(codes.low) &&
+           offset <= static_cast<float>(codes.high);
+  };
+  return std::all_of(codes.offsets.begin(), codes.offsets.end(), is_code) &&
          (node.constant(0) != nullptr || scale->count() == 1);
 }
 
@@ -78,10 +83,16 @@ class Speller {
   }
 
  private:
-  Value* Byte(const std::string& name, DType dtype, int32_t code, Shape shape = {}) {
-    Tensor tensor(dtype, std::move(shape));
+  Value* Byte(const std::string& name, DType dtype, int32_t code) {
+    Tensor tensor(dtype, {});
+    *static_cast<uint8_t*>(tensor.raw()) = static_cast<uint8_t>(code);
+    return graph_.AddConstant(name, std::move(tensor));
+  }
+  Value* Offsets(const std::string& name, const Codes& codes, Shape shape) {
+    Tensor tensor(codes.dtype(), std::move(shape));
     for (int64_t i = 0; i < tensor.count(); ++i) {
-      static_cast<uint8_t*>(tensor.raw())[i] = static_cast<uint8_t>(code);
+      static_cast<uint8_t*>(tensor.raw())[i] =
+          static_cast<uint8_t>(static_cast<int32_t>(codes.Offset(static_cast<size_t>(i))));
     }
     return graph_.AddConstant(name, std::move(tensor));
   }
@@ -93,9 +104,10 @@ class Speller {
     for (int64_t i = axis + 1; axis >= 0 && i < reals.rank(); ++i) inner *= reals.dim(i);
     const auto channels = static_cast<int64_t>(scales.size());
     for (int64_t i = 0; i < reals.count(); ++i) {
-      const auto scale = static_cast<double>(scales[static_cast<size_t>(i / inner % channels)]);
+      const auto channel = static_cast<size_t>(i / inner % channels);
+      const auto scale = static_cast<double>(scales[channel]);
       const double code =
-          std::nearbyint(reals.AsDouble(i) / scale) + static_cast<double>(codes.offset);
+          std::nearbyint(reals.AsDouble(i) / scale) + static_cast<double>(codes.Offset(channel));
       const double inside =
           std::clamp(code, static_cast<double>(codes.low), static_cast<double>(codes.high));
       static_cast<uint8_t*>(out.raw())[i] = static_cast<uint8_t>(static_cast<int32_t>(inside));
@@ -107,7 +119,6 @@ class Speller {
     Codes codes;
     ReadCodes(node, codes);
     const DType dtype = codes.dtype();
-    const auto offset = static_cast<int32_t>(codes.offset);
     Value* result = node.outputs[0];
     const std::string name = result->name;
     Value* made = graph_.AddValue(name + "_dq", result->type);
@@ -124,11 +135,11 @@ class Speller {
       graph_.AddNode(
           "DequantizeLinear", "",
           {integers, graph_.AddConstant(name + "_scale", Tensor::FromVector(scales, shape)),
-           Byte(name + "_zero", dtype, offset, shape)},
+           Offsets(name + "_zero", codes, shape)},
           {made}, std::move(attributes));
     } else {
       Value* scale = graph_.AddConstant(name + "_scale", node.constant(1)->Reshaped({}));
-      Value* zero = Byte(name + "_zero", dtype, offset);
+      Value* zero = Offsets(name + "_zero", codes, {});
       Value* integers = graph_.AddOp("QuantizeLinear", "", {node.inputs[0], scale, zero},
                                      name + "_q", {dtype, result->type.shape});
       if (codes.high - codes.low < 255) {

@@ -18,6 +18,24 @@
 namespace requant {
 namespace {
 
+void CheckGivenOffsets(const TensorQuantizationConfig& config) {
+  for (const int32_t offset : config.offset) {
+    if (offset >= config.quant_min && offset <= config.quant_max &&
+        (!config.symmetric() || offset == 0)) {
+      continue;
+    }
+    const std::string why =
+        config.symmetric()
+            ? std::string("' is not 0, but its grid is symmetric")
+            : StrCat("' is none of its integers ", config.quant_min, "..", config.quant_max);
+    Fail(ErrorCode::kInvalidQuantization,
+         StrCat("the given zero point ", offset, " of '", config.value, why),
+         {.node = config.node,
+          .value = config.value,
+          .hint = "choose the same symmetric / signed settings as where the scale comes from"});
+  }
+}
+
 LayerNoise Applied(const RecoveryRow& row, LayerWeights& layer) {
   LayerNoise noise;
   row.layer(layer, noise);
@@ -139,18 +157,7 @@ void Baking::SetGiven(TensorQuantizationConfig& config) const {
   config.offset = fixed.offset;
   if (config.offset.empty()) config.offset.assign(config.scale.size(), 0);
   config.observer = "given";
-  for (const int32_t offset : config.offset) {
-    if (offset >= config.quant_min && offset <= config.quant_max &&
-        (!config.symmetric() || offset == 0)) {
-      continue;
-    }
-    Fail(ErrorCode::kInvalidQuantization,
-         StrCat("the given zero point ", offset, " of '", config.value,
-                "' is none of its integers ", config.quant_min, "..", config.quant_max),
-         {.node = config.node,
-          .value = config.value,
-          .hint = "choose the same symmetric / signed settings as where the scale comes from"});
-  }
+  CheckGivenOffsets(config);
 }
 
 /// Ranges become scales.
@@ -224,17 +231,11 @@ void Baking::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
                   channels, " are needed"),
            {.node = node.name, .value = fixed->first});
     }
-    const std::vector<int32_t>& offset = fixed->second.offset;
-    if (std::any_of(offset.begin(), offset.end(), [](int32_t zero) { return zero != 0; })) {
-      Fail(ErrorCode::kInvalidQuantization,
-           StrCat("the given zero point of the weights '", fixed->first, "' is not 0"),
-           {.node = node.name,
-            .value = fixed->first,
-            .hint = "weights are quantized symmetrically"});
-    }
     config.scale = fixed->second.scale;
-    config.offset.assign(channels, 0);
+    config.offset = fixed->second.offset;
+    config.offset.resize(channels, 0);
     config.observer = "given";
+    CheckGivenOffsets(config);
   } else {
     // Layers that are simulated in float have no accumulators that the scales must suit.
     ScaleWeights(weights, view, input_scale, op.simulated ? 0 : output_scale,

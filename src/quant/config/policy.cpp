@@ -27,7 +27,6 @@ struct Exclusion {
 constexpr Exclusion kExclusions[] = {
     {kExponential | kAsymmetrical, "a logarithmic grid has no zero point"},
     {kExponential | kPowerOf2, "an exponential grid already consists of powers of two"},
-    {kPerChannel | kAsymmetrical, "QLinearConv has no zero point per channel"},
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ std::string Slot(const QuantizationRecord& record, int index) {
   }
   if (root.per_channel()) out += StrCat(",\"axis\":", root.axis);
   out += StrCat(",\"scale\":", List(root.scale));
-  // Our own per-channel grids are symmetric; a list of zeros would only be noise.
+  // Most grids per channel are symmetric; a list of zeros would only be noise.
   const bool zeros = std::all_of(root.offset.begin(), root.offset.end(),
                                  [](int32_t offset) { return offset == 0; });
   out += StrCat(",\"offset\":", root.per_channel() && zeros ? "0" : List(root.offset));

@@ -21,7 +21,8 @@ struct OperatorSettings {
 #include "quant/options.inc"
   /// Default: asymmetric uint8 per tensor; symmetric means int8 with zero point 0.
   TensorSettings activations = {};
-  /// Default: symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7.
+  /// Default: symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7;
+  /// asymmetric means uint8.
   TensorSettings weights = {.symmetric = true, .per_channel = true};
 };
 

@@ -69,6 +69,9 @@ struct TensorQuantizationConfig {
   double ScaleOfRow(int64_t row) const {
     return static_cast<double>(scale[static_cast<size_t>(row) % scale.size()]);
   }
+  int32_t OffsetOfRow(int64_t row) const {
+    return offset[static_cast<size_t>(row) % offset.size()];
+  }
 };
 
 }  // namespace requant

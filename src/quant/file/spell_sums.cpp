@@ -2,6 +2,7 @@
 // After:  DequantizeLinear of both operands, and the float layer
 // Conditions: the integers of the input have a known scale, weights and factors are constants.
 // Formula: the scale of the weights is the factor of Mul divided by that of the input.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -64,8 +65,9 @@ bool Speller::Sums(Node& node) {
   const auto known = formats_.find(node.inputs[0]);
   const Tensor* integers = node.constant(1);
   const std::optional<int64_t> zero = ZeroPoint(node, 2);
-  const std::optional<int64_t> zero_of_weights = ZeroPoint(node, 3);
-  if (known == formats_.end() || integers == nullptr || !zero || !zero_of_weights) return false;
+  if (known == formats_.end() || integers == nullptr || !zero) return false;
+  const Tensor* weight_zeros = node.constant(3);
+  if (node.input(3) && weight_zeros == nullptr) return false;
   const Format input = known->second;
   if (!input.scale->is_constant() || input.scale->constant.count() != 1) return false;
   const bool own_zero = input.zero_point != nullptr;
@@ -88,12 +90,19 @@ bool Speller::Sums(Node& node) {
   const float of_input = input.scale->constant.ToFloats()[0];
   std::vector<float> scales = factors->ToFloats();
   for (float& scale : scales) scale = ScaleOf(scale, of_input);
-  const auto count = static_cast<int64_t>(scales.size());
+  int64_t count = static_cast<int64_t>(scales.size());
+  const int64_t zeros_count = weight_zeros ? weight_zeros->count() : 1;
+  if (zeros_count != 1 && zeros_count != channels) return false;
+  scales.resize(static_cast<size_t>(std::max(zeros_count, count)), scales[0]);
+  count = static_cast<int64_t>(scales.size());
   const auto shaped = [&](const auto& numbers) {
     return Tensor::FromVector(numbers, count > 1 ? Shape{count} : Shape{});
   };
   const std::string& name = node.inputs[1]->name;
-  Value* zeros = *zero_of_weights != 0
+  const auto differs = [](int64_t one) { return one != 0; };
+  const std::vector<int64_t> offsets =
+      weight_zeros ? weight_zeros->ToInts() : std::vector<int64_t>();
+  Value* zeros = std::any_of(offsets.begin(), offsets.end(), differs)
                      ? node.inputs[3]
                      : graph_.AddConstant(name + "_zero_point", Tensor(integers->dtype(), {}));
   const Format weights{graph_.AddConstant(name + "_scale", shaped(scales)), zeros};

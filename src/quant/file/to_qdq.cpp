@@ -83,10 +83,10 @@ class QdqWriter : public GridWriter {
     const bool spread = config.scale.size() > 1;
     const Shape shape = spread ? Shape{static_cast<int64_t>(config.scale.size())} : Shape{};
     // Symmetric codes omit the lowest one, which the narrow types have nevertheless.
-    const DType narrow =
-        config.bits <= 4 && config.dtype == DType::kInt8
-            ? Narrow(config.dtype, -(1 << (config.bits - 1)), (1 << (config.bits - 1)) - 1)
-            : DType::kUndefined;
+    const int64_t lowest = config.dtype == DType::kInt8 ? -(1 << (config.bits - 1)) : 0;
+    const DType narrow = config.bits <= 4 && IsByte(config.dtype)
+                             ? Narrow(config.dtype, lowest, lowest + (1 << config.bits) - 1)
+                             : DType::kUndefined;
     const bool small = narrow != DType::kUndefined;
     Value* integers =
         out_.AddConstant(name + "_q", small ? Packed(config.baked, narrow) : config.baked);

@@ -1,6 +1,8 @@
 // Writes the integer graph in operators that ONNX Runtime has. The file's metadata says which codes
 // of their bytes the parameters use, as in Q/DQ files.
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
@@ -68,6 +70,34 @@ void UseOneType(Graph& graph) {
   graph.SortTopologically();
 }
 
+/// Stores the uint8 weights of operators on int8 data as int8, which is all that ONNX Runtime
+/// multiplies int8 by: codes and zero points are 128 lower. Returns the weights' names.
+std::set<std::string> UseSignedWeights(Graph& graph) {
+  constexpr size_t kWeights = 3, kZeroPoint = 5;
+  std::set<std::string> moved;
+  for (const auto& node : graph.nodes()) {
+    const bool product = node->op_type == "QLinearConv" || node->op_type == "QGemm" ||
+                         node->op_type == "QLinearMatMul";
+    if (!product || node->outputs[0]->type.dtype != DType::kInt8) continue;
+    const Value* weights = node->input(kWeights);
+    if (!weights->is_constant() || weights->constant.dtype() != DType::kUint8) continue;
+    const std::string name = weights->name;
+    for (const size_t slot : {kWeights, kZeroPoint}) {
+      const Value* from = node->input(slot);
+      Tensor bytes(DType::kInt8, from->constant.shape());
+      for (int64_t i = 0; i < bytes.count(); ++i) {
+        bytes.data<int8_t>()[i] = static_cast<int8_t>(from->constant.AsInt64(i) - 128);
+      }
+      const std::string own = from->name;
+      if (slot == kWeights) graph.RenameValue(node->inputs[slot], own + "_unsigned");
+      graph.SetInput(node.get(), slot, graph.AddConstant(own, std::move(bytes)));
+    }
+    moved.insert(name);
+  }
+  graph.RemoveUnusedValues();
+  return moved;
+}
+
 }  // namespace
 
 Graph ToQOperator(const QuantizedModel& model) {
@@ -75,10 +105,12 @@ Graph ToQOperator(const QuantizedModel& model) {
   Graph graph = LowerToInteger(model, {.use_lut = false}).Release();
   SpellPairs(graph, "QLinearConvTranspose");  // our own operator
   UseOneType(graph);
+  const std::set<std::string> moved = UseSignedWeights(graph);
   for (const TensorQuantizationConfig& config : model.record.configs) {
     if (config.baked.empty() || !IsByte(config.dtype)) continue;
+    const int64_t shift = moved.contains(config.value + "_q") ? 128 : 0;
     graph.metadata[kCodesKey] +=
-        StrCat(config.value, " ", config.quant_min, " ", config.quant_max, "\n");
+        StrCat(config.value, " ", config.quant_min - shift, " ", config.quant_max - shift, "\n");
   }
   return graph;
 }

@@ -59,6 +59,13 @@ Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& c
   return affine;
 }
 
+int32_t OffsetFor(double min, double scale, const TensorQuantizationConfig& config) {
+  if (config.symmetric()) return 0;
+  const auto lowest = static_cast<double>(config.quant_min);
+  return static_cast<int32_t>(std::clamp(lowest - std::nearbyint(std::min(min, 0.0) / scale),
+                                         lowest, static_cast<double>(config.quant_max)));
+}
+
 Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig& config) {
   const Affine affine = AffineFromRange(min, max, config);
   const bool outside = affine.offset < config.quant_min || affine.offset > config.quant_max;
@@ -85,7 +92,7 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
   const int64_t half = int64_t{1} << (config.bits - 1);
   // Zero points are int32, which cannot hold those of unsigned codes of 32 bits.
-  if (symmetric || weights || settings.is_signed || config.bits == 32) {
+  if (symmetric || settings.is_signed || config.bits == 32) {
     config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
     config.quant_max = half - 1;
     const bool whole = !symmetric || settings.full_range ||
@@ -121,9 +128,6 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
   }
   if (settings.formula == ScaleFormula::kCambricon && !settings.symmetric) {
     refuse("the cambricon formula is symmetric", "symmetric", "set symmetric: true");
-  }
-  if (weights && !settings.symmetric && format.exponent_bits == 0) {
-    refuse("weights must be symmetric", "symmetric", "set symmetric: true for weights");
   }
   TensorQuantizationConfig probe;
   ApplySettings(settings, weights, probe);

@@ -33,8 +33,11 @@ Affine AffineOfActivation(double min, double max, const TensorQuantizationConfig
 /// The symmetric scale for a largest magnitude; 1 for 0.
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
 
+/// The zero point of a range that begins at `min`, for a scale that need not be the range's own.
+int32_t OffsetFor(double min, double scale, const TensorQuantizationConfig& config);
+
 /// Sets bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
-/// Weights are signed; symmetric integers leave out the lowest code: [-127, 127].
+/// Symmetric integers are signed and leave out the lowest code: [-127, 127].
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
 
 /// Throws kInvalidArgument, naming `where`, for settings out of their ranges.

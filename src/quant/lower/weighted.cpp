@@ -1,5 +1,7 @@
 // Lowers Conv to QLinearConv, ConvTranspose to ai.requant::QLinearConvTranspose, Gemm to
 // com.microsoft::QGemm and MatMul to QLinearMatMul.
+#include <algorithm>
+
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
@@ -53,6 +55,31 @@ Tensor Transposed(const Tensor& bytes) {
   return out;
 }
 
+/// Emits a convolution that writes floats in float, between DequantizeLinear nodes: ONNX Runtime's
+/// ConvInteger has one zero point for all channels of the weights.
+void EmitDequantizedConvolution(Lowering& lowering, const Node& node,
+                                const OperatorQuantization& op, Value* data,
+                                const WeightConstants& weights) {
+  Graph& graph = lowering.graph();
+  const Value* result = node.outputs[0];
+  AttributeMap along;
+  along.Set("axis", int64_t{0});
+  const ValueType type{DType::kFloat32, ToSymbolic(weights.integers->constant.shape())};
+  std::vector<Value*> inputs = {
+      lowering.Dequantized(node.inputs[0], data, lowering.FormatOfSlot(op.inputs[0])),
+      graph.AddOp("DequantizeLinear", "", {weights.integers, weights.scale, weights.zero_point},
+                  node.inputs[1]->name, type, std::move(along))};
+  const TensorQuantizationConfig* bias =
+      op.inputs.size() > 2 && op.inputs[2] >= 0 ? &lowering.Own(op.inputs[2]) : nullptr;
+  if (bias && !bias->baked.empty()) {
+    inputs.push_back(
+        lowering.Constant(node.name + "_bias", DequantizeParameter(bias->baked, *bias)));
+  }
+  Value* made = graph.AddValue(result->name, result->type);
+  graph.AddNode(node.op_type, node.domain, std::move(inputs), {made}, node.attributes, node.name);
+  lowering.SetFloat(result, made);
+}
+
 }  // namespace
 
 /// Lowers a layer that writes floats: ConvInteger or MatMulInteger, times the scales, plus the
@@ -63,6 +90,12 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
   Value* data = lowering.IntegerInput(node, op, 0);
   WeightConstants weights = EmitWeights(lowering, node, op);
   const TensorQuantizationConfig& config = lowering.Own(op.inputs[1]);
+  const auto& offsets = config.offset;
+  if (conv && !lowering.use_lut() &&
+      std::any_of(offsets.begin(), offsets.end(), [&](int32_t one) { return one != offsets[0]; })) {
+    EmitDequantizedConvolution(lowering, node, op, data, weights);
+    return;
+  }
   if (!conv && node.attributes.Int("transB", 0) != 0) {
     // readQuantized() finds the layer of these codes by the name of the constant.
     const std::string name = weights.integers->name;
@@ -70,7 +103,6 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
     weights.integers = lowering.Constant(name, Transposed(config.baked));
   }
   std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
-  // Our weights are symmetric, those of a file may not be.
   if (!config.symmetric()) inputs.push_back(weights.zero_point);
   // A constant with one number per channel, in a shape that broadcasts.
   const auto spread = [&](const std::vector<float>& numbers) {

@@ -116,4 +116,42 @@ double LeastSquaresMagnitude(const Magnitudes& seen, const TensorQuantizationCon
   return best;
 }
 
+/// Finds the range with the least squared error of quantize-dequantize: both ends shrink in turn.
+Range LeastSquaresOfWeights(const ChannelWeights& weights, const TensorQuantizationConfig& config) {
+  const auto [low, high] = std::minmax_element(weights.values.begin(), weights.values.end());
+  const Range full{std::min(static_cast<double>(*low), 0.0),
+                   std::max(static_cast<double>(*high), 0.0)};
+  const auto least = static_cast<double>(config.quant_min);
+  const auto most = static_cast<double>(config.quant_max);
+  const auto error_of = [&](const Range& range) {
+    const Affine affine = AffineOfActivation(range.min, range.max, config);
+    const auto scale = static_cast<double>(affine.scale);
+    const double lowest = least - affine.offset, highest = most - affine.offset;
+    double sum = 0;
+    for (size_t i = 0; i < weights.values.size(); ++i) {
+      const auto x = static_cast<double>(weights.values[i]);
+      const double d = std::clamp(std::nearbyint(x / scale), lowest, highest) * scale - x;
+      sum += d * d * (weights.importance.empty() ? 1 : weights.importance[i]);
+    }
+    return sum;
+  };
+  Range best = full;
+  double least_error = error_of(full);
+  const int steps = config.bits <= 4 ? 40 : 20;
+  for (int round = 0; round < 2; ++round) {
+    for (double Range::*const end : {&Range::min, &Range::max}) {
+      Range trial = best;
+      for (int step = 0; step <= steps; ++step) {
+        trial.*end = full.*end * (1 - 0.6 * step / steps);
+        const double error = error_of(trial);
+        if (error < least_error) {
+          least_error = error;
+          best = trial;
+        }
+      }
+    }
+  }
+  return best;
+}
+
 }  // namespace requant

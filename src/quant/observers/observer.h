@@ -72,15 +72,25 @@ struct Magnitudes {
   const std::vector<double>& importance;
 };
 
+/// The weights of a channel, and the factors of their errors as in Magnitudes.
+struct ChannelWeights {
+  const std::vector<float>& values;
+  const std::vector<double>& importance;
+};
+
 /// One row of the table of observers.
 struct ObserverRow {
   const char* name;
   std::unique_ptr<Observer> (*make)(const TensorQuantizationConfig& config);
   /// Finds the magnitude that the largest code of a channel's weights gets, which are seen once and
-  /// whole; nullptr for observers of activations only.
+  /// whole, where the grid is symmetric; nullptr for observers of activations only.
   double (*of_weights)(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
   /// Whether `of_weights` wants importance, which the layer's inputs tell.
   bool weighs_inputs = false;
+  /// Finds the range of a channel's weights where the grid is affine; nullptr: the observer itself
+  /// finds it.
+  Range (*range_of_weights)(const ChannelWeights& weights,
+                            const TensorQuantizationConfig& config) = nullptr;
 };
 std::span<const ObserverRow> ObserverTable();
 /// The row of that name, or nullptr.

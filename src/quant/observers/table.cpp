@@ -21,6 +21,7 @@ double PercentileMagnitude(const Magnitudes& magnitudes, const TensorQuantizatio
 double KlMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 double LeastSquaresMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
 double AciqMagnitude(const Magnitudes& magnitudes, const TensorQuantizationConfig& config);
+Range LeastSquaresOfWeights(const ChannelWeights& weights, const TensorQuantizationConfig& config);
 
 namespace {
 
@@ -29,10 +30,10 @@ constexpr ObserverRow kObservers[] = {
     {"moving_average", &MakeMovingAverage, nullptr},
     {"percentile", &MakePercentile, &PercentileMagnitude},
     {"kl", &MakeKl, &KlMagnitude},
-    {"mse", &MakeMse, &LeastSquaresMagnitude},
+    {"mse", &MakeMse, &LeastSquaresMagnitude, false, &LeastSquaresOfWeights},
     {"aciq", &MakeAciq, &AciqMagnitude},
     {"isotone", &MakeIsotone, nullptr},
-    {"auto", &MakeAuto, &LeastSquaresMagnitude, true},
+    {"auto", &MakeAuto, &LeastSquaresMagnitude, true, &LeastSquaresOfWeights},
 };
 
 }  // namespace

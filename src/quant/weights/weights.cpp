@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "numeric/affine.h"
 #include "quant/grid/affine.h"
@@ -31,6 +32,22 @@ double LeastScale(bool dead, double largest_bias, double input_scale, double out
   return std::max(least, largest_bias / (kLargestBias * input_scale));
 }
 
+/// The range that an affine grid covers, by the config's observer; all weights without one.
+Range RangeOfWeights(const ChannelWeights& weights, const ObserverRow* observer,
+                     const TensorQuantizationConfig& config) {
+  if (observer && observer->range_of_weights) return observer->range_of_weights(weights, config);
+  if (observer && observer->of_weights) {
+    const std::unique_ptr<Observer> made = observer->make(config);
+    for (int pass = 0; pass < made->passes(); ++pass) {
+      made->Observe(pass, weights.values);
+      made->EndSample(pass);
+    }
+    return made->Get();
+  }
+  const auto [low, high] = std::minmax_element(weights.values.begin(), weights.values.end());
+  return {static_cast<double>(*low), static_cast<double>(*high)};
+}
+
 }  // namespace
 
 std::vector<double> ReadBias(const Tensor* bias, int64_t rows) {
@@ -50,12 +67,13 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
   }
   const int64_t channels = config.per_channel() ? view.scales : 1;
   config.scale.clear();
-  std::vector<float> magnitudes;
+  config.offset.clear();
+  std::vector<float> values, magnitudes;
   std::vector<double> importance;
   const ObserverRow* observer = FindObserver(config.observer);
   const bool weighed = observer && observer->weighs_inputs && inputs && inputs->count() > 0;
   for (int64_t channel = 0; channel < channels; ++channel) {
-    magnitudes.clear();
+    values.clear();
     importance.clear();
     double largest_bias = 0;
     for (int64_t row = channel; row < view.rows; row += channels) {
@@ -64,27 +82,41 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
         importance.insert(importance.end(), squares.begin(), squares.end());
       }
       for (int64_t column = 0; column < view.k; ++column) {
-        magnitudes.push_back(std::fabs(data[view.At(row, column)]));
+        values.push_back(data[view.At(row, column)]);
       }
       if (!bias.empty()) {
         largest_bias = std::max(largest_bias, std::fabs(bias[static_cast<size_t>(row)]));
       }
     }
+    magnitudes.resize(values.size());
+    std::transform(values.begin(), values.end(), magnitudes.begin(),
+                   [](float value) { return std::fabs(value); });
     double magnitude = 0;
     if (!magnitudes.empty()) {
       magnitude = static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
     }
-    if (magnitude > 0 && observer && observer->of_weights) {
-      magnitude = observer->of_weights({magnitudes, importance}, config);
+    Affine grid{0, 0};
+    double lowest = 0;
+    if (magnitude > 0 && !config.symmetric()) {
+      const Range range = RangeOfWeights({values, importance}, observer, config);
+      grid = AffineOfActivation(range.min, range.max, config);
+      lowest = range.min;
+    } else {
+      if (magnitude > 0 && observer && observer->of_weights) {
+        magnitude = observer->of_weights({magnitudes, importance}, config);
+      }
+      grid.scale = static_cast<float>(SymmetricScale(magnitude, config));
     }
     const bool dead = magnitude <= kDeadRow * static_cast<double>(layer_largest);
     const double least = LeastScale(dead, largest_bias, input_scale, output_scale);
-    const double scale = dead ? least : std::max(SymmetricScale(magnitude, config), least);
-    auto rounded = static_cast<float>(scale);
+    const double wanted = static_cast<double>(grid.scale);
+    auto rounded = static_cast<float>(dead ? least : std::max(wanted, least));
     if (config.policy & kPowerOf2) rounded = PowerOfTwoScale(rounded);
     config.scale.push_back(rounded);
+    config.offset.push_back(rounded == grid.scale
+                                ? grid.offset
+                                : OffsetFor(lowest, static_cast<double>(rounded), config));
   }
-  config.offset.assign(config.scale.size(), 0);
 }
 
 void RaiseScales(const WeightMatrix& view, double input_scale, double output_scale,

@@ -12,8 +12,9 @@ namespace requant {
 
 class InputMoments;
 
-/// Sets symmetric scales for the weights, per row or one for all, by the config's observer (minmax,
-/// percentile, mse over the weights). Then raises scales where the integer arithmetic needs it:
+/// Sets scales for the weights, per row or one for all, by the config's observer (minmax,
+/// percentile, mse over the weights), and zero points where the grid is affine. Then raises scales
+/// where the integer arithmetic needs it:
 /// - the multiplier s_in * s_w / s_out of a row must not be below 2^-20.5, or 2^-13.5 for a row
 ///   without weights (below 1e-8 of the layer's largest), so that one common shift serves all
 ///   channels of the vector kernels; both bounds are no powers of two, so that they make no ties;
@@ -25,7 +26,8 @@ void ScaleWeights(const Tensor& weights, const WeightMatrix& view, double input_
                   double output_scale, const std::vector<double>& bias,
                   TensorQuantizationConfig& config, const InputMoments* inputs = nullptr);
 
-/// Raises given scales where the integer arithmetic needs it, as ScaleWeights does.
+/// Raises given scales where the integer arithmetic needs it, as ScaleWeights does. Zero points
+/// stay: a grid with a wider step still holds its range.
 void RaiseScales(const WeightMatrix& view, double input_scale, double output_scale,
                  const std::vector<double>& bias, TensorQuantizationConfig& config);
 

@@ -43,8 +43,8 @@ TensorSettings AnySettings(bool weights, Dice& dice) {
   TensorSettings out;
   out.bits = dice.Of({8, 8, 8, 8, 7, 6, 5, 4, 4, 3, 2, 2});
   if (dice.Chance(8)) out.bits = dice.Of({9, 12, 16, 16, 24, 32});
-  out.symmetric = weights || dice.Chance(35);
-  out.per_channel = weights ? dice.Chance(70) : out.symmetric && dice.Chance(25);
+  out.symmetric = dice.Chance(weights ? 65 : 35);
+  out.per_channel = dice.Chance(weights ? 70 : 12);
   out.power_of_2 = dice.Chance(8);
   if (dice.Chance(8)) out.small_float = dice.Of<SmallFloat>({{4, 3}, {5, 2}});
   if (out.small_float.exponent_bits > 0) out.power_of_2 = false;

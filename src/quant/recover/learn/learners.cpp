@@ -55,9 +55,9 @@ class RoundingLearner : public BlockLearner {
     for (const Layer& layer : layers_) {
       if (layer.rounding.empty()) continue;
       Tensor integers(layer.config->baked.dtype(), layer.config->baked.shape());
-      auto* to = integers.data<int8_t>();
+      auto* to = static_cast<uint8_t*>(integers.raw());  // of int8 or uint8
       for (size_t i = 0; i < layer.rounding.count(); ++i) {
-        to[i] = static_cast<int8_t>(layer.rounding.Integer(i));
+        to[i] = static_cast<uint8_t>(static_cast<int32_t>(layer.rounding.Integer(i)));
       }
       layer.config->baked = std::move(integers);
     }
@@ -80,10 +80,11 @@ class RoundingLearner : public BlockLearner {
         SoftRounding(static_cast<size_t>(weights.count()), config.quant_min, config.quant_max)};
     for (int64_t row = 0; row < view.rows; ++row) {
       const auto scale = static_cast<float>(config.ScaleOfRow(row));
+      const auto offset = static_cast<float>(config.OffsetOfRow(row));
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = view.At(row, column);
         layer.rounding.Start(static_cast<size_t>(at), data[at] / scale,
-                             static_cast<float>(config.baked.AsInt64(at)), scale);
+                             static_cast<float>(config.baked.AsInt64(at)), scale, offset);
       }
     }
     return layer;

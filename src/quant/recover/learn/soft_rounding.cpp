@@ -22,7 +22,12 @@ SoftRounding::SoftRounding(size_t count, int64_t quant_min, int64_t quant_max)
       low_(static_cast<float>(quant_min)),
       high_(static_cast<float>(quant_max)) {}
 
-void SoftRounding::Start(size_t i, float wanted, float now, float scale) {
+void SoftRounding::Start(size_t i, float wanted, float now, float scale, float offset) {
+  if (offset != 0) {
+    offset_.resize(base_.size());
+    offset_[i] = offset;
+    wanted += offset;
+  }
   float base = std::floor(wanted);
   if (now < base || now > base + 1) base = now < base ? now : now - 1;
   const float part = std::clamp(wanted - base, 0.0f, 1.0f);
@@ -42,7 +47,7 @@ void SoftRounding::Weights(bool hard, std::vector<float>& weights) const {
   for (size_t i = 0; i < v_.size(); ++i) {
     const float q =
         hard ? Integer(i) : std::clamp(base_[i] + Opened(Denominator(v_[i])), low_, high_);
-    weights[i] = q * scale_[i];
+    weights[i] = (offset_.empty() ? q : q - offset_[i]) * scale_[i];
   }
 }
 

@@ -8,9 +8,9 @@
 namespace requant {
 
 /// The rounding of a layer's weights while it is learned (AdaRound, Nagel et al. 2020, arXiv
-/// 2004.10568). Weight i is (base[i] + h(v[i])) * scale[i], where the rectified sigmoid h is
-/// gradually pushed to 0 or 1. Elements are ordered as in the weight tensor; empty for layers with
-/// fixed rounding.
+/// 2004.10568). Weight i is (base[i] + h(v[i]) - offset[i]) * scale[i], where the rectified sigmoid
+/// h is gradually pushed to 0 or 1. Elements are ordered as in the weight tensor; empty for layers
+/// with fixed rounding.
 class SoftRounding {
  public:
   SoftRounding() = default;
@@ -20,8 +20,8 @@ class SoftRounding {
   size_t count() const { return v_.size(); }
 
   /// Starts weight i, whose exact value is `wanted` steps of `scale`, halfway between that value
-  /// and the integer `now` that it has been rounded to so far.
-  void Start(size_t i, float wanted, float now, float scale);
+  /// and the integer `now`, with zero point `offset`, that it has been rounded to so far.
+  void Start(size_t i, float wanted, float now, float scale, float offset);
   /// The integer that weight i has now.
   float Integer(size_t i) const;
   /// The present weights; with `hard` those of the present integers.
@@ -32,6 +32,7 @@ class SoftRounding {
 
  private:
   std::vector<float> base_, v_, scale_;
+  std::vector<float> offset_;  // empty while all are 0
   std::vector<float> gradient_;
   Adam adam_;
   float low_ = 0, high_ = 0;

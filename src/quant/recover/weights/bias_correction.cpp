@@ -16,13 +16,14 @@ std::vector<double> MeanShift(const Tensor& weights, const Tensor& integers,
     for (int64_t i = 0; i < view.rows_per_group(); ++i) {
       const int64_t row = group * view.rows_per_group() + i;
       const double scale = config.ScaleOfRow(row);
+      const int32_t offset = config.OffsetOfRow(row);
       double sum = 0;
       double output = 0;  // mean of the output
       for (int64_t column = 0; column < view.k; ++column) {
         const int64_t at = view.At(row, column);
         const auto k = static_cast<size_t>(column);
         const auto weight = static_cast<double>(data[at]);
-        const double error = static_cast<double>(integers.AsInt64(at)) * scale - weight;
+        const double error = static_cast<double>(integers.AsInt64(at) - offset) * scale - weight;
         sum += error * mean[k];
         output += weight * mean[k];
         noise->signal += variance[k] * weight * weight;

@@ -1,5 +1,6 @@
 // refit_scales
-//   Before: a layer's weights w are codes q times the scale s that their range gave
+//   Before: a layer's weights w are codes q, less their zero point, times the scale s that their
+//   range gave
 //   After:  the same codes times the scale with which the layer's outputs come closest
 //   Formula: the expected squared error of an output, with the (co)variance C of the layer's
 //   inputs, is
@@ -95,7 +96,7 @@ void RefitScales(LayerWeights& layer, LayerNoise& noise) {
       const int64_t row = group * view.rows_per_group() + i;
       for (size_t column = 0; column < k; ++column) {
         const int64_t at = view.At(row, static_cast<int64_t>(column));
-        codes[column] = static_cast<double>(config.baked.AsInt64(at));
+        codes[column] = static_cast<double>(config.baked.AsInt64(at) - config.OffsetOfRow(row));
         weights[column] = static_cast<double>(layer.weights.data<float>()[at]);
       }
       sums[static_cast<size_t>(row) % sums.size()].Add(inputs.Of(codes, weights));

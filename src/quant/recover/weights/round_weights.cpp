@@ -104,6 +104,7 @@ Lattice MakeLattice(const InputMoments& moments, int64_t group, bool centered) {
 
 /// The row that is rounded, in the order of decision.
 struct Row {
+  double lo = 0, hi = 0;        // the least and the greatest code, less the zero point
   std::vector<double> wanted;   // w / s
   std::vector<double> nearest;  // errors of rounding to nearest, in steps
   std::vector<double> chosen;   // errors with error feedback, in steps
@@ -112,8 +113,19 @@ struct Row {
   double power = 0;  // power of the output
 };
 
+/// Stores a code, of int8 or uint8.
 void StoreInteger(Tensor& integers, int64_t at, double value) {
-  integers.data<int8_t>()[at] = static_cast<int8_t>(value);
+  static_cast<uint8_t*>(integers.raw())[at] = static_cast<uint8_t>(static_cast<int32_t>(value));
+}
+
+/// The least and the greatest code of a row, less the zero point.
+struct RowCodes {
+  double lo, hi;
+};
+RowCodes CodesOfRow(const TensorQuantizationConfig& config, int64_t row) {
+  const int32_t offset = config.OffsetOfRow(row);
+  return {static_cast<double>(config.quant_min - offset),
+          static_cast<double>(config.quant_max - offset)};
 }
 
 void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t group,
@@ -125,14 +137,15 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   const std::vector<double>& factor = lattice.factor;
   if (factor.empty()) return;
 
-  const auto lo = static_cast<double>(config.quant_min);
-  const auto hi = static_cast<double>(config.quant_max);
   const float* data = weights.data<float>();
   const int64_t first = group * view.rows_per_group();
   std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
   for (size_t i = 0; i < rows.size(); ++i) {
     const int64_t row = first + static_cast<int64_t>(i);
     const double inverse = 1 / config.ScaleOfRow(row);
+    const auto [lo, hi] = CodesOfRow(config, row);
+    rows[i].lo = lo;
+    rows[i].hi = hi;
     rows[i].chosen.resize(k);
     for (const size_t column : lattice.order) {
       const int64_t at = view.At(row, static_cast<int64_t>(column));
@@ -150,7 +163,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
       const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
       const double wanted = row.wanted[step];
       const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
-      row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), lo, hi) - wanted;
+      row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), row.lo, row.hi) - wanted;
       const double term = pivot * (row.chosen[step] + pull);
       const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
       row.chosen_cost += term * term;
@@ -161,6 +174,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const double scale = config.ScaleOfRow(first + static_cast<int64_t>(i));
+    const double offset = config.OffsetOfRow(first + static_cast<int64_t>(i));
     const double unit = scale * scale;
     noise.signal += unit * row.power;
     noise.before += unit * row.nearest_cost;
@@ -170,7 +184,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
       StoreInteger(
           integers,
           view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step])),
-          std::nearbyint(row.wanted[step] + row.chosen[step]));
+          std::nearbyint(row.wanted[step] + row.chosen[step]) + offset);
     }
   }
 }
@@ -188,6 +202,8 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
     const int64_t row = group * view.rows_per_group() + i;
     const double inverse = 1 / config.ScaleOfRow(row);
     const double unit = 1 / (inverse * inverse);
+    const auto [lo, hi] = CodesOfRow(config, row);
+    const double zero = config.OffsetOfRow(row);
     double running = 0;
     double nearest_running = 0;
     double output = 0;  // mean of the output
@@ -199,8 +215,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
       double best = 0;
       double best_cost = HUGE_VAL;
       for (const double choice : {std::floor(wanted), std::ceil(wanted)}) {
-        const double q = std::clamp(choice, static_cast<double>(config.quant_min),
-                                    static_cast<double>(config.quant_max));
+        const double q = std::clamp(choice, lo, hi);
         const double error = q - wanted;
         const double shifted = running + mean[at] * error;
         const double cost = variance[at] * error * error + shifted * shifted;
@@ -215,7 +230,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
       noise.signal += unit * variance[at] * wanted * wanted;
       noise.before += unit * variance[at] * nearest * nearest;
       noise.after += unit * variance[at] * (best - wanted) * (best - wanted);
-      StoreInteger(integers, offset, best);
+      StoreInteger(integers, offset, best + zero);
     }
     noise.signal += unit * output * output;
     noise.before += unit * nearest_running * nearest_running;
@@ -241,8 +256,6 @@ void RefineScales(const Tensor& weights, const InputMoments& moments, bool cente
   const auto k = static_cast<size_t>(view.k);
   const size_t choices = std::min(kMostChoices, kChoiceWork / std::max<size_t>(1, k));
   if (choices < 2 || !moments.full() || moments.count() == 0) return;
-  const auto lo = static_cast<double>(config.quant_min);
-  const auto hi = static_cast<double>(config.quant_max);
   const float* data = weights.data<float>();
   std::vector<double> wanted(k), errors(k), columns(k * k);
   for (int64_t group = 0; group < view.groups; ++group) {
@@ -258,6 +271,7 @@ void RefineScales(const Tensor& weights, const InputMoments& moments, bool cente
             static_cast<double>(data[view.At(row, static_cast<int64_t>(lattice.order[step]))]);
       }
       float& scale = config.scale[static_cast<size_t>(row)];
+      const auto [lo, hi] = CodesOfRow(config, row);
       const float start = scale;
       float previous = start;
       double least = HUGE_VAL;

@@ -21,7 +21,7 @@ struct Layer {
 
   /// `upsampling`: the stride of a ConvTranspose, 0 for a Conv.
   Layer(int64_t channels, int64_t rows, int64_t kernel, int64_t group, int bits,
-        int64_t upsampling = 0) {
+        int64_t upsampling = 0, bool symmetric = true) {
     Noise noise(3);
     Value* x = builder.Input("x", {1, channels, 8, 8});
     if (upsampling > 0) {
@@ -48,7 +48,7 @@ struct Layer {
       inputs.push_back(std::move(input));
     }
     const int axis = WeightAxis(*node, QuantRule::kConv);
-    ApplySettings({.bits = bits, .symmetric = true, .per_channel = axis >= 0}, true, config);
+    ApplySettings({.bits = bits, .symmetric = symmetric, .per_channel = axis >= 0}, true, config);
     config.axis = axis;
   }
 };
@@ -105,8 +105,9 @@ double PredictedError(const Tensor& weights, const Tensor& integers, const Input
       double shift = 0;
       for (size_t column = 0; column < k; ++column) {
         const int64_t at = view.At(row, static_cast<int64_t>(column));
-        error[column] = static_cast<double>(integers.AsInt64(at)) * config.ScaleOfRow(row) -
-                        static_cast<double>(data[at]);
+        const int64_t code = integers.AsInt64(at) - config.OffsetOfRow(row);
+        error[column] =
+            static_cast<double>(code) * config.ScaleOfRow(row) - static_cast<double>(data[at]);
         shift += error[column] * mean[column];
         if (matrix.empty()) sum += variance[column] * error[column] * error[column];
       }
@@ -122,11 +123,14 @@ double PredictedError(const Tensor& weights, const Tensor& integers, const Input
 TEST(Recover, RoundingLowersTheMeasuredError) {
   struct Case {
     int64_t channels, rows, kernel, group, upsampling;
+    bool affine = false;
   };
   for (const Case& c :
        {Case{16, 8, 3, 1, 0}, Case{12, 12, 3, 12, 0}, Case{32, 16, 1, 1, 0}, Case{8, 8, 3, 2, 0},
-        Case{16, 6, 4, 1, 2}, Case{32, 16, 2, 1, 2}, Case{8, 8, 3, 2, 2}, Case{9, 9, 3, 9, 1}}) {
-    Layer layer(c.channels, c.rows, c.kernel, c.group, 4, c.upsampling);
+        Case{16, 6, 4, 1, 2}, Case{32, 16, 2, 1, 2}, Case{8, 8, 3, 2, 2}, Case{9, 9, 3, 9, 1},
+        Case{16, 8, 3, 1, 0, true}, Case{12, 12, 3, 12, 0, true}, Case{8, 8, 3, 2, 0, true},
+        Case{16, 6, 4, 1, 2, true}}) {
+    Layer layer(c.channels, c.rows, c.kernel, c.group, 4, c.upsampling, !c.affine);
     const Tensor& weights = layer.node->inputs[1]->constant;
     InputMoments moments(*layer.node, QuantRule::kConv);
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
@@ -148,7 +152,8 @@ TEST(Recover, RoundingLowersTheMeasuredError) {
                   0.1 * after)
           << c.channels << " " << c.group << " " << c.upsampling;
       for (int64_t i = 0; i < rounded.count(); ++i) {
-        EXPECT_LE(std::abs(rounded.AsInt64(i)), 7);
+        EXPECT_GE(rounded.AsInt64(i), c.affine ? 0 : -7);
+        EXPECT_LE(rounded.AsInt64(i), c.affine ? 15 : 7);
       }
     }
   }
@@ -195,8 +200,8 @@ TEST(Recover, WiderStepsLowerTheMeasuredError) {
   }
 }
 
-TEST(Recover, BiasCorrectionIsTheMeanShift) {
-  Layer layer(16, 8, 3, 1, 4);
+void ExpectBiasCorrectionIsTheMeanShift(bool symmetric) {
+  Layer layer(16, 8, 3, 1, 4, 0, symmetric);
   const Tensor& weights = layer.node->inputs[1]->constant;
   InputMoments moments(*layer.node, QuantRule::kConv);
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
@@ -209,6 +214,10 @@ TEST(Recover, BiasCorrectionIsTheMeanShift) {
   const std::vector<double> shift = MeanShift(weights, integers, moments, layer.config);
   ASSERT_EQ(shift.size(), measured.size());
   for (size_t i = 0; i < shift.size(); ++i) EXPECT_NEAR(shift[i], measured[i], 1e-5);
+}
+
+TEST(Recover, BiasCorrectionIsTheMeanShift) {
+  for (const bool symmetric : {true, false}) ExpectBiasCorrectionIsTheMeanShift(symmetric);
 }
 
 TEST(Recover, LongRowsSteerTheMeanOnly) {
