@@ -39,6 +39,7 @@ export const documents = {
   'docs/cli.md': { places: ['clone'] },
   'docs/conformance.md': { places: ['clone'] },
   'docs/lexicon.md': { places: ['clone'] },
+  'docs/systems.md': { places: ['clone'] },
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },
 };
