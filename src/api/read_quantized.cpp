@@ -10,6 +10,7 @@
 #include "quant/assign/assign.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/graph/prepare.h"
+#include "quant/lower/expand_signs.h"
 
 namespace requant {
 
@@ -32,6 +33,7 @@ QuantizedModel ReadQuantized(const Graph& file) {
          {.hint = "give one with QuantizeLinear, QLinear or Quant nodes of constant scales"});
   }
   ReadFileCodes(*model);
+  ContractSigns(*model);
   model->float_graph.metadata.erase(kFormKey);
   return std::move(*model);
 }

@@ -1,4 +1,5 @@
 #include "quant/quantizer.h"
+#include "quant/lower/expand_signs.h"
 
 #include <cmath>
 #include <optional>
@@ -178,6 +179,7 @@ QuantizedModel Quantizer::Finish() {
   impl.baking->Finish();
   SettleBodies(impl.graph, impl.options, impl.record);
   NoteUnheededOptions(impl.graph, impl.options, impl.record);
+  FindSigns(impl.record);
   impl.calibrated = {};
   return {std::move(impl.graph), std::move(impl.record)};
 }

@@ -84,7 +84,7 @@ Graph ToQdq(const QuantizedModel& model, int narrowest = 8);
 /// simulated operators.
 Graph ToQOperator(const QuantizedModel& model);
 
-/// The float graph with QONNX's Quant and BipolarQuant nodes, which express 2 to 8 bits exactly;
+/// The float graph with QONNX's Quant and BipolarQuant nodes, which express 1 to 8 bits exactly;
 /// biases are floats. Throws kUnsupported for simulated operators.
 Graph ToQonnx(const QuantizedModel& model);
 

@@ -17,6 +17,8 @@ constexpr int64_t kLeastElements = 64;
 constexpr double kFinenessOfFloats = 1.0 / 64;
 /// Initial weights lie within this part of a step around their code.
 constexpr float kInside = 0.49f;
+/// Initial weights of one bit are at least this part of a step on the side of their code.
+constexpr float kSignOf = 0.01f;
 
 /// Calls `body(row, first element, count)` for every run of a row's weights.
 template <typename Body>
@@ -68,7 +70,12 @@ void TrainLayer::StartFrom(const TensorQuantizationConfig* bias_config) {
         const int64_t code = config_->baked.AsInt64(i) - config_->offset[channel];
         const float middle = static_cast<float>(code) * scale;
         float& weight = weights_[static_cast<size_t>(i)];
-        weight = middle + std::clamp(weight - middle, -kInside * scale, kInside * scale);
+        if (config_->bipolar()) {
+          weight =
+              code > 0 ? std::max(weight, kSignOf * scale) : std::min(weight, -kSignOf * scale);
+        } else {
+          weight = middle + std::clamp(weight - middle, -kInside * scale, kInside * scale);
+        }
       }
     });
   }
@@ -187,20 +194,30 @@ void TrainLayer::Begin() {
 }
 
 /// Sets the scales, and the zero points of affine grids, to the range of the current weights
-/// (OneFlow's MinMaxObserver).
+/// (OneFlow's MinMaxObserver), those of one bit to their mean magnitude (XNOR-Net, DoReFa-Net).
 void TrainLayer::ObserveWeights() {
   const size_t channels = config_->scale.size();
-  std::vector<double> least(channels, HUGE_VAL), most(channels, -HUGE_VAL);
+  const bool bipolar = config_->bipolar();
+  const double share =
+      static_cast<double>(channels) / static_cast<double>(std::max<size_t>(1, folded_.size()));
+  std::vector<double> least(channels, bipolar ? 0 : HUGE_VAL);
+  std::vector<double> most(channels, bipolar ? 0 : -HUGE_VAL);
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
     const size_t channel = static_cast<size_t>(row) % channels;
     for (int64_t i = first; i < first + count; ++i) {
       const auto weight = static_cast<double>(folded_[static_cast<size_t>(i)]);
+      if (bipolar) {
+        most[channel] += share * std::fabs(weight);
+        least[channel] = -most[channel];
+        continue;
+      }
       least[channel] = std::min(least[channel], weight);
       most[channel] = std::max(most[channel], weight);
     }
   });
   for (size_t i = 0; i < channels; ++i) {
-    const Affine affine = AffineOfActivation(least[i], most[i], *config_);
+    const Affine affine = bipolar ? AffineFromRange(least[i], most[i], *config_)
+                                  : AffineOfActivation(least[i], most[i], *config_);
     config_->scale[i] = affine.scale;
     config_->offset[i] = affine.offset;
   }
@@ -253,9 +270,7 @@ void TrainLayer::WeightsBackward() {
     float* gradient = weight_gradient_.data() + first;
     if (config_ && !config_->exponential()) {
       const size_t channel = static_cast<size_t>(row) % config_->scale.size();
-      const GridRange grid = {config_->scale[channel],
-                              static_cast<float>(config_->quant_min - config_->offset[channel]),
-                              static_cast<float>(config_->quant_max - config_->offset[channel])};
+      const GridRange grid = WeightGrid(*config_, channel);
       const double step = GridGradient(folded_.data() + first, gradient, count, grid, std::nullopt,
                                        scales_.has_value(), gradient);
       if (scales_) scales_->gradient[channel] += static_cast<float>(step);

@@ -1,6 +1,7 @@
 #include "train/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "quant/assign/assign.h"
 #include "quant/graph/soi.h"
@@ -123,16 +124,51 @@ std::vector<Tensor> TrainNetwork::OnGrid(const TensorQuantizationConfig& config,
   if (observed != observers_.end() && !frozen_) {
     for (const Tensor& tensor : x) observed->second->Observe(0, tensor.values<float>());
     observed->second->EndSample(0);
-    const Range range = observed->second->Get();
+    const Range range = config.bits == 1 ? FollowOneBit(config, x) : observed->second->Get();
     TensorQuantizationConfig& own = Own(config);
     const Affine affine = AffineOfActivation(range.min, range.max, config);
-    own.scale = {affine.scale};
-    own.offset = {affine.offset};
+    affine.PutInto(own);
     own.range_min = range.min;
     own.range_max = range.max;
   }
   for (Tensor& tensor : x) tensor = FakeQuantizeTensor(tensor, config);
   return x;
+}
+
+/// The moving average of the range that one bit needs: for signs the mean magnitude of the batch,
+/// for 0 and 1 the mean of the values that are 1 (k-means of two, with one mean kept at 0).
+Range TrainNetwork::FollowOneBit(const TensorQuantizationConfig& config,
+                                 const std::vector<Tensor>& batch) {
+  double least = 0;
+  double sum = 0;
+  double count = 0;
+  for (const Tensor& tensor : batch) {
+    for (const float value : tensor.values<float>()) {
+      least = std::min(least, static_cast<double>(value));
+      sum += std::fabs(static_cast<double>(value));
+      ++count;
+    }
+  }
+  double size = count > 0 ? sum / count : 0;
+  const bool signs = config.bipolar() && least < 0;
+  const double side = !config.bipolar() && config.offset[0] == config.quant_max ? -1 : 1;
+  for (int round = 0; round < 8 && !signs; ++round) {
+    double above = 0;
+    double inside = 0;
+    for (const Tensor& tensor : batch) {
+      for (const float value : tensor.values<float>()) {
+        if (side * static_cast<double>(value) <= size / 2) continue;
+        above += side * static_cast<double>(value);
+        ++inside;
+      }
+    }
+    if (inside > 0) size = above / inside;
+  }
+  if (!(size > 0)) return {config.range_min, config.range_max};
+  double& mean = one_bit_[&config];  // 0 before the first batch
+  mean = mean > 0 ? config.momentum * mean + (1 - config.momentum) * size : size;
+  if (signs) return {-mean, mean};
+  return side < 0 ? Range{-mean, 0} : Range{0, mean};
 }
 
 /// Collects the operands of the operator, by sample and slot.
@@ -195,8 +231,7 @@ void TrainNetwork::AddGradient(size_t sample, const Value* value, Tensor gradien
 Tensor TrainNetwork::GridBackward(const TensorQuantizationConfig& config, const Tensor& x,
                                   const Tensor& dy) {
   if (!IsPlain(config)) return dy;  // the gradient passes straight through
-  const GridRange grid = {config.scale[0], static_cast<float>(config.quant_min - config.offset[0]),
-                          static_cast<float>(config.quant_max - config.offset[0])};
+  const GridRange grid = ActivationGrid(config);
   const auto learns = scales_.find(&config);
   Tensor dx(DType::kFloat32, x.shape());
   const double step = GridGradient(x.data<float>(), dy.data<float>(), dx.count(), grid,
@@ -318,10 +353,14 @@ void TrainNetwork::Fields(StateBytes& state) {
   }
   // The order of keys is that of the record's configs, which are one array.
   for (auto& [config, learner] : scales_) learner.Fields(state);
-  for (auto& [config, observer] : observers_) observer->Fields(state, 0);
+  for (auto& [config, observer] : observers_) {
+    observer->Fields(state, 0);
+    state.Value(one_bit_[config]);
+  }
   for (TensorQuantizationConfig& config : record_.configs) {
     state.SameList(config.scale);
     state.SameList(config.offset);
+    state.Value(config.threshold);
     state.Value(config.range_min);
     state.Value(config.range_max);
   }
@@ -331,8 +370,9 @@ void TrainNetwork::StoreRanges() {
   for (const auto& [config, learner] : scales_) {
     TensorQuantizationConfig& own = Own(*config);
     const auto scale = static_cast<double>(own.scale[0]);
-    own.range_min = static_cast<double>(own.quant_min - own.offset[0]) * scale;
-    own.range_max = static_cast<double>(own.quant_max - own.offset[0]) * scale;
+    const int32_t middle = own.offset[0] - own.threshold;
+    own.range_min = static_cast<double>(own.quant_min - middle) * scale;
+    own.range_max = static_cast<double>(own.quant_max - middle) * scale;
   }
 }
 

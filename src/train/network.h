@@ -61,6 +61,7 @@ class TrainNetwork {
   void FindLearners(const std::vector<const Value*>& ends);
   void PlanScales();
   void Read(size_t at, Entry& entry);
+  Range FollowOneBit(const TensorQuantizationConfig& config, const std::vector<Tensor>& batch);
   std::vector<Tensor> OnGrid(const TensorQuantizationConfig& config, std::vector<Tensor> x);
   Tensor GridBackward(const TensorQuantizationConfig& config, const Tensor& x, const Tensor& dy);
   void BackwardThrough(size_t at, std::vector<std::vector<Tensor>> dy);
@@ -75,6 +76,7 @@ class TrainNetwork {
   std::map<std::string, std::string> unreached_;
   std::map<const TensorQuantizationConfig*, ScaleLearner> scales_;
   std::map<const TensorQuantizationConfig*, std::unique_ptr<Observer>> observers_;
+  std::map<const TensorQuantizationConfig*, double> one_bit_;  // averages of FollowOneBit()
   bool frozen_ = false;
 
   std::vector<Values> values_;

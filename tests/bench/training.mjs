@@ -48,12 +48,17 @@ const bits = [
   [3, 3, { epochs: 10 }],
   [2, 4, { epochs: 10, learningRate: 0.01, batchSize: 16 }],
   [2, 2, { epochs: 18, learningRate: 0.02, batchSize: 16 }],
-].map(([activations, weights, options]) => ({
-  name: `W${weights}A${activations}`,
+  [8, 1, { epochs: 8, learningRate: 0.02, batchSize: 16 }],
+  [1, 1, { epochs: 12, learningRate: 0.02, batchSize: 16 }],
+  [1, 1, { epochs: 12, learningRate: 0.02, batchSize: 16 }, true],
+].map(([activations, weights, options, signs = false]) => ({
+  name: `W${weights}A${activations}${signs ? ', signs' : ''}`,
   edges: true,
   config: {
-    activations: { bits: activations, observer: 'mse' },
+    activations: { bits: activations, observer: 'mse', symmetric: signs },
     weights: { bits: weights, observer: 'auto' },
+    // With one bit the sums of residual blocks keep eight, as in the published networks.
+    ...(weights === 1 ? { operatorTypes: { Add: { activations: { bits: 8 } } } } : {}),
   },
   options,
 }));

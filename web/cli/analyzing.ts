@@ -29,8 +29,8 @@ export const analyzeSpec: CommandSpec = {
   positionals: ['MODEL'],
   options: {
     config: { type: 'string', short: 'c', value: 'FILE', help: 'JSON with a QuantizeConfig' },
-    bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
-    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
+    bits: { type: 'string', value: 'N', help: 'of the weights, 1 to 32' },
+    'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 1 to 32' },
     budget: { type: 'string', value: 'BYTES', help: 'choose bits so that weights take no more' },
     'max-ms': {
       type: 'string',

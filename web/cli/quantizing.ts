@@ -52,8 +52,8 @@ export const configOptions: CommandSpec['options'] = {
   },
   target: { type: 'string', value: 'T', help: 'settings that a runtime expects, such as tflite' },
   recover: { type: 'string', value: 'A,B', help: 'recovery methods; none: without' },
-  bits: { type: 'string', value: 'N', help: 'of the weights, 2 to 32' },
-  'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 2 to 32' },
+  bits: { type: 'string', value: 'N', help: 'of the weights, 1 to 32' },
+  'activation-bits': { type: 'string', value: 'N', help: 'of the activations, 1 to 32' },
 };
 
 export const quantizeSpec: CommandSpec = {
@@ -131,8 +131,8 @@ export async function readConfig(values: Values): Promise<QuantizeConfig> {
     }
     config = parsed(content, file);
   }
-  const bits = integer(values, 'bits', 2, 32);
-  const activationBits = integer(values, 'activation-bits', 2, 32);
+  const bits = integer(values, 'bits', 1, 32);
+  const activationBits = integer(values, 'activation-bits', 1, 32);
   const target = oneOf(values, 'target', Object.keys(targets) as Target[]);
   const recover = words(values, 'recover');
   return {

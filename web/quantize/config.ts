@@ -90,7 +90,8 @@ export const quantizeOptions = {
   recoverBatch: integer(1, 1024),
   /**
    * Scales by value name, `{ valueName: { scale, zero_point } }`, which are not calibrated then: from another
-   * tool, or from a record of ours by {@link scalesOf}.
+   * tool, or from a record of ours by {@link scalesOf}. For symmetric activations of one bit a zero point of 1
+   * means that numbers from `scale` on are 1, and 0 that those from 0 on are.
    */
   scales: other<Readonly<Record<string, GivenScale>>>(),
 };

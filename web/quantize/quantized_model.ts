@@ -11,7 +11,7 @@ import type { QuantizationRecord } from './record.js';
 
 /**
  * `'qdq'`: float operators between QuantizeLinear and DequantizeLinear; `'qoperator'`: integer operators;
- * `'qonnx'`: float operators behind Quant nodes of QONNX, which have exactly 2 to 8 bits.
+ * `'qonnx'`: float operators behind Quant nodes of QONNX, which have exactly 1 to 8 bits.
  */
 export type OnnxFormat = 'qdq' | 'qoperator' | 'qonnx';
 

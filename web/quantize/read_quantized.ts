@@ -5,7 +5,7 @@ import { Model } from '../model/model.js';
 import { QuantizedModel } from './quantized_model.js';
 
 /**
- * Reads how a quantized file quantizes, whoever made it: Q/DQ, QOperator, or QONNX of 2 to 8 bits. The
+ * Reads how a quantized file quantizes, whoever made it: Q/DQ, QOperator, or QONNX of 1 to 8 bits. The
  * result's `config` is the record, from which {@link configOf} makes a config, and `toOnnx` writes any other
  * form. A file of ours gives the configs it was made with. The caller disposes of the result.
  *

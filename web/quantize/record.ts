@@ -27,6 +27,8 @@ export interface TensorRecord {
   scale?: number[];
   /** 0 where every channel has a scale. */
   offset?: number[] | number;
+  /** Of codes -1 and 1: 1 where numbers from `scale` on are 1, missing where those from 0 on are. */
+  threshold?: number;
   /** How the range was found; missing for constants. */
   observer?: string;
   /** For the observer 'auto': how it was chosen. */
@@ -106,8 +108,13 @@ export function scalesOf(
   for (const { inputs, outputs } of record.operators) {
     for (const slot of [...inputs, ...outputs]) {
       if (!slot?.scale || slot.state.startsWith('PASSIVE')) continue;
-      const offset = typeof slot.offset === 'number' ? slot.scale.map(() => 0) : slot.offset;
-      scales[slot.value] ??= { scale: slot.scale, offset: offset ?? [] };
+      const zeros = slot.scale.map(() => 0);
+      const offset = typeof slot.offset === 'number' ? zeros : (slot.offset ?? []);
+      // Signs have no zero point, and a threshold instead.
+      scales[slot.value] ??= {
+        scale: slot.scale,
+        offset: slot.threshold === undefined ? offset : [slot.threshold],
+      };
     }
   }
   return scales;

@@ -6,8 +6,11 @@ import { type ConfigOf, checkSchema, choice, flag, integer, number } from '../ba
 
 /** @internal The options of one kind of tensor, with their meaning. */
 export const tensorOptions = {
-  /** Default 8. Values of more than 8 bits are simulated in float, and toOnnx() cannot write them. */
-  bits: integer(2, 32),
+  /**
+   * Default 8. Values of more than 8 bits are simulated in float, and toOnnx() cannot write them. One bit is
+   * bipolar (-1, 1) where `symmetric` is true, as for weights, and unipolar (0, 1) where it is false.
+   */
+  bits: integer(1, 32),
   /**
    * Whether zero points are 0 and integers signed. Default false for activations, true for weights and small
    * floats. Affine weights (false) have the zero point that their range asks for.
@@ -21,7 +24,7 @@ export const tensorOptions = {
   /** The channel axis of activations (only) with `perChannel`. Default 1. */
   axis: integer(0),
   /**
-   * How the range is found. Default 'minmax'; weights take all but 'moving_average' and 'isotone'. 'auto' tries
+   * How the range is found. Default 'minmax', which one bit takes as 'mse'; weights take all but 'moving_average' and 'isotone'. 'auto' tries
    * several ways and keeps the one of least output error; given for all activations, it also adds
    * 'float_start', 'float_end' and 'empirical_bias' to `recover`.
    */

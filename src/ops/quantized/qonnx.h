@@ -6,7 +6,8 @@
 namespace requant {
 
 /// The metadata key under which a file lists the codes that its parameters' bytes use: a line "name
-/// low high" for each, by the name of the dequantized parameter.
+/// low high" for each, by the name of the dequantized parameter. Codes -1 and 1 without 0 are "1
+/// -1".
 inline constexpr const char* kCodesKey = "requant.codes";
 /// The metadata key under which a file of ours names the form of its grids where that is not the
 /// usual one: "qonnx".

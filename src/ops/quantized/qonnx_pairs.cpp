@@ -3,13 +3,14 @@
 // After:  x -> QuantizeLinear -> (Clip) -> DequantizeLinear -> y; constants become integers behind
 //   DequantizeLinear
 // Conditions: the file says that it is ours (other tools put Quant nodes where no integer operator
-//   follows: qonnx.cpp), and every node has constant parameters and 2 to 8 bits.
+//   follows: qonnx.cpp), and every node has constant parameters and 1 to 8 bits.
 // Formula: both round x / scale half to even; with an odd zero point, ties go to the other side.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/str_cat.h"
+#include "numeric/sign_steps.h"
 #include "ops/quantized/qonnx.h"
 
 namespace requant {
@@ -18,6 +19,7 @@ namespace {
 struct Codes {
   std::vector<float> offsets = {0};  // one, or one for each scale
   int32_t low = -1, high = 1;
+  bool bipolar = false;  // the code is the sign
   DType dtype() const { return low < 0 ? DType::kInt8 : DType::kUint8; }
   float Offset(size_t channel) const { return offsets[channel % offsets.size()]; }
 };
@@ -25,7 +27,10 @@ struct Codes {
 bool ReadCodes(const Node& node, Codes& codes) {
   const Tensor* scale = node.constant(1);
   if (scale == nullptr || scale->dtype() != DType::kFloat32 || scale->count() == 0) return false;
-  if (node.op_type == "BipolarQuant") return node.constant(0) != nullptr;
+  if (node.op_type == "BipolarQuant") {
+    codes.bipolar = true;
+    return node.constant(0) != nullptr || scale->count() == 1;
+  }
   const Tensor* zero = node.constant(2);
   const Tensor* bits = node.constant(3);
   if (zero == nullptr || bits == nullptr || bits->count() != 1 ||
@@ -34,8 +39,12 @@ bool ReadCodes(const Node& node, Codes& codes) {
     return false;
   }
   const double width = bits->AsDouble(0);
-  if (width != std::floor(width) || width < 2 || width > 8) return false;
+  if (width != std::floor(width) || width < 1 || width > 8) return false;
   const bool is_signed = node.attributes.Int("signed", 1) != 0;
+  if (width == 1 && is_signed) {
+    codes.bipolar = true;
+    return zero->AsDouble(0) == 0 && (node.constant(0) != nullptr || scale->count() == 1);
+  }
   const bool narrow = node.attributes.Int("narrow", 0) != 0;
   if (narrow && !is_signed) return false;
   const auto count = static_cast<int32_t>(1) << static_cast<int>(width);
@@ -106,6 +115,10 @@ class Speller {
     for (int64_t i = 0; i < reals.count(); ++i) {
       const auto channel = static_cast<size_t>(i / inner % channels);
       const auto scale = static_cast<double>(scales[channel]);
+      if (codes.bipolar) {
+        static_cast<int8_t*>(out.raw())[i] = reals.AsDouble(i) / scale >= 0 ? 1 : -1;
+        continue;
+      }
       const double code =
           std::nearbyint(reals.AsDouble(i) / scale) + static_cast<double>(codes.Offset(channel));
       const double inside =
@@ -113,6 +126,45 @@ class Speller {
       static_cast<uint8_t*>(out.raw())[i] = static_cast<uint8_t>(static_cast<int32_t>(inside));
     }
     return out;
+  }
+
+  /// A pair of the codes -1..high: real -> Q -> Clip -> DQ -> `made`.
+  void Pair(const std::string& name, Value* real, float step, int32_t zero_point, int32_t high,
+            Value* made) {
+    Value* scale = graph_.AddConstant(name + "_scale", Tensor::Scalar(step));
+    Value* zero = Byte(name + "_zero", DType::kInt8, zero_point);
+    Value* integers = graph_.AddOp("QuantizeLinear", "", {real, scale, zero}, name + "_q",
+                                   {DType::kInt8, real->type.shape});
+    integers = graph_.AddOp(
+        "Clip", "",
+        {integers, Byte(name + "_low", DType::kInt8, -1), Byte(name + "_high", DType::kInt8, high)},
+        name + "_q", integers->type);
+    graph_.AddNode("DequantizeLinear", "", {integers, scale, zero}, {made});
+  }
+
+  /// Signs, as numeric/sign_steps.h has them. The writer puts the threshold into an Add.
+  void SpellSigns(Node& node, Value* made) {
+    const float scale = node.constant(1)->data<float>()[0];
+    Value* real = node.inputs[0];
+    const std::string name = made->name;
+    Node* shift = real->producer;
+    const Tensor* threshold = shift && shift->Is(Op::kAdd) ? shift->constant(1) : nullptr;
+    const bool above = threshold && threshold->count() == 1 &&
+                       threshold->dtype() == DType::kFloat32 &&
+                       threshold->data<float>()[0] == -scale;
+    if (above) real = shift->inputs[0];
+    const SignSteps steps = StepsOfSigns(scale, above ? 1 : 0);
+    Value* data = graph_.AddValue(name + "_bit", real->type);
+    Pair(name + "_source", real, steps.step, steps.zero_point, 0, data);
+    Value* factor = graph_.AddConstant(name + "_factor", Tensor::Scalar(steps.factor));
+    data = graph_.AddOp("Mul", "", {data, factor}, name + "_scaled", real->type);
+    Value* by = graph_.AddConstant(name + "_shift", Tensor::Scalar(steps.shift));
+    Value* signs = graph_.AddOp("Add", "", {data, by}, name + "_signs", real->type);
+    Pair(name + "_sign", signs, scale, 0, 1, made);
+    graph_.SetInput(&node, 0, real);
+    if (above && shift->outputs[0]->consumers.empty() && !graph_.IsOutput(shift->outputs[0])) {
+      graph_.EraseNode(shift);
+    }
   }
 
   void Spell(Node& node) {
@@ -127,7 +179,9 @@ class Speller {
       const int axis = AxisOf(scale, constant->rank());
       const std::vector<float> scales = scale.ToFloats();
       Value* integers = graph_.AddConstant(name + "_q", Integers(*constant, codes, scales, axis));
-      graph_.metadata[kCodesKey] += StrCat(name, " ", codes.low, " ", codes.high, "\n");
+      // -1 and 1 without 0 are in reverse
+      graph_.metadata[kCodesKey] += StrCat(name, " ", codes.bipolar ? codes.high : codes.low, " ",
+                                           codes.bipolar ? codes.low : codes.high, "\n");
       const auto channels = static_cast<int64_t>(scales.size());
       const Shape shape = axis < 0 ? Shape{} : Shape{channels};
       AttributeMap attributes;
@@ -137,6 +191,8 @@ class Speller {
           {integers, graph_.AddConstant(name + "_scale", Tensor::FromVector(scales, shape)),
            Offsets(name + "_zero", codes, shape)},
           {made}, std::move(attributes));
+    } else if (codes.bipolar) {
+      SpellSigns(node, made);
     } else {
       Value* scale = graph_.AddConstant(name + "_scale", node.constant(1)->Reshaped({}));
       Value* zero = Offsets(name + "_zero", codes, {});

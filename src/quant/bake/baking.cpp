@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -40,6 +41,20 @@ LayerNoise Applied(const RecoveryRow& row, LayerWeights& layer) {
   LayerNoise noise;
   row.layer(layer, noise);
   return noise;
+}
+
+/// Signs of values that are never negative lie one step too low: -s and s for 0 and 2 s. The bias
+/// makes up for that, but for the zeros around an image.
+void AddMeanOfSigns(const WeightMatrix& view, const TensorQuantizationConfig& weights, double step,
+                    std::vector<double>& bias) {
+  bias.resize(static_cast<size_t>(view.rows));
+  for (int64_t row = 0; row < view.rows; ++row) {
+    int64_t sum = 0;
+    for (int64_t column = 0; column < view.k; ++column) {
+      sum += weights.baked.AsInt64(view.At(row, column));
+    }
+    bias[static_cast<size_t>(row)] += step * weights.ScaleOfRow(row) * static_cast<double>(sum);
+  }
 }
 
 }  // namespace
@@ -142,6 +157,7 @@ void Baking::SetScale(TensorQuantizationConfig& config, const std::vector<Range>
     }
     config.scale.push_back(affine.scale);
     config.offset.push_back(affine.offset);
+    config.threshold = affine.threshold;
   }
 }
 
@@ -157,6 +173,9 @@ void Baking::SetGiven(TensorQuantizationConfig& config) const {
   config.offset = fixed.offset;
   if (config.offset.empty()) config.offset.assign(config.scale.size(), 0);
   config.observer = "given";
+  if (config.bipolar() && config.offset[0] == 1) {
+    config.threshold = std::exchange(config.offset[0], 0);
+  }
   CheckGivenOffsets(config);
 }
 
@@ -260,6 +279,9 @@ void Baking::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
     LayerWeights work{weights, *inputs, config, bias, unit, true};
     gains_[row].Add(Applied(*row, work));
   }
+  if (bias_slot >= 0 && input.bipolar() && input.threshold != 0) {
+    AddMeanOfSigns(view, config, input_scale, bias);
+  }
   biases_[node.name] = std::move(bias);
   if (found != seen_.moments.end()) found->second.reset();  // the matrices are large
 }
@@ -279,6 +301,12 @@ void Baking::QuantizeOperands(const Node& node, const OperatorQuantization& op) 
       }
       config.range_min = std::min(config.range_min, static_cast<double>(value));
       config.range_max = std::max(config.range_max, static_cast<double>(value));
+    }
+    if (config.bipolar()) {  // least squares
+      double sum = 0;
+      for (const float value : constant->values<float>()) sum += std::fabs(value);
+      config.range_max = sum / static_cast<double>(std::max<int64_t>(1, constant->count()));
+      config.range_min = -config.range_max;
     }
     const Affine affine = AffineFromRange(config.range_min, config.range_max, config);
     config.scale = {affine.scale};

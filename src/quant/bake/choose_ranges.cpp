@@ -144,9 +144,11 @@ class Chooser : public RangeChooser {
       if (!trial.alive[i]) continue;
       TensorQuantizationConfig config = record_.configs[static_cast<size_t>(index)];
       const Affine affine = AffineFromRange(list[i].range.min, list[i].range.max, config);
-      config.scale = {affine.scale};
-      config.offset = {affine.offset};
-      const Tensor rounded = FakeQuantizeTensor(real, config);
+      affine.PutInto(config);
+      Tensor rounded = FakeQuantizeTensor(real, config);
+      if (config.threshold != 0) {  // biases add the mean that such signs lack
+        for (int64_t at = 0; at < rounded.count(); ++at) rounded.data<float>()[at] += affine.scale;
+      }
       size_t reading = 0;
       for (const Node* reader : value->consumers) {
         const OperatorQuantization* op = record_.Find(reader->name);

@@ -61,7 +61,11 @@ struct BodyOperator {
   bool quantized = false;
 };
 
+struct QuantizedModel;
+
 struct QuantizationRecord {
+  /// Set where activations are bipolar: makes operators of their signs (lower/expand_signs.h).
+  QuantizedModel (*expand_signs)(const QuantizedModel&) = nullptr;
   std::vector<TensorQuantizationConfig> configs;
   std::map<std::string, OperatorQuantization> operators;  // indexed by node name
   std::vector<BodyOperator> in_bodies;

@@ -51,6 +51,7 @@ std::string Slot(const QuantizationRecord& record, int index) {
   const bool zeros = std::all_of(root.offset.begin(), root.offset.end(),
                                  [](int32_t offset) { return offset == 0; });
   out += StrCat(",\"offset\":", root.per_channel() && zeros ? "0" : List(root.offset));
+  if (root.threshold != 0) out += StrCat(",\"threshold\":", root.threshold);
   if (own.baked.empty()) {
     out += StrCat(",\"observer\":", Quote(root.observer), ",\"range\":[", Number(root.range_min),
                   ",", Number(root.range_max), "]");

@@ -24,6 +24,8 @@ bool ParseName(std::string_view name, ScaleFormula* formula);
 /// the value is quantized twice.
 ///
 ///   q = clamp(round(x / scale) + offset, quant_min, quant_max),  x' = (q - offset) * scale
+///
+/// Symmetric integers of one bit are bipolar: q = x >= threshold * scale ? 1 : -1.
 struct TensorQuantizationConfig {
   // The operator and slot that it belongs to.
   std::string node;
@@ -33,7 +35,7 @@ struct TensorQuantizationConfig {
 
   QuantizationPolicy policy = kPerTensor | kLinear | kAsymmetrical;
   RoundingPolicy rounding = RoundingPolicy::kHalfEven;
-  int bits = 8;  // 2..32
+  int bits = 8;  // 1..32
   ScaleFormula formula = ScaleFormula::kOnnx;
   SmallFloat small_float = {0, 0};  // EXPONENTIAL: e4m3, e5m2
   int64_t quant_min = 0;
@@ -42,6 +44,7 @@ struct TensorQuantizationConfig {
   int axis = -1;                // channel axis, for PER_CHANNEL
   std::vector<float> scale;     // one, or one per channel; empty before calibration
   std::vector<int32_t> offset;  // of the same length as scale
+  int32_t threshold = 0;        // of bipolar codes, in steps; 1 where values are never negative
   /// The calibrated range from which the scale was derived; not set for parameters.
   double range_min = 0, range_max = 0;
   /// For observer "auto": the number of ranges that were tried, if the best is not the first one,
@@ -58,6 +61,8 @@ struct TensorQuantizationConfig {
   bool per_channel() const { return (policy & kPerChannel) != 0; }
   bool symmetric() const { return (policy & kSymmetrical) != 0; }
   bool exponential() const { return (policy & kExponential) != 0; }
+  /// Whether the codes are -1 and 1, without 0.
+  bool bipolar() const { return bits == 1 && symmetric() && !exponential(); }
   /// Whether no integer operator computes with such an activation, which is then simulated in
   /// float.
   bool exotic_activation() const {

@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
+#include "quant/file/grid_writer.h"
 #include "quant/grid/affine.h"
 #include "quant/quantizer.h"
 
@@ -20,7 +22,21 @@ bool Holds(const Tensor& integers, int64_t low, int64_t high) {
   return true;
 }
 
+bool IsBipolar(const Tensor& integers) {
+  for (int64_t i = 0; i < integers.count(); ++i) {
+    const int64_t code = integers.AsInt64(i);
+    if (code != 1 && code != -1) return false;
+  }
+  return integers.dtype() == DType::kInt8;
+}
+
 }  // namespace
+
+std::string CodesText(const TensorQuantizationConfig& config, int64_t shift) {
+  const bool bipolar = config.bipolar();
+  return StrCat(" ", bipolar ? 1 : config.quant_min - shift, " ",
+                bipolar ? -1 : config.quant_max - shift, "\n");
+}
 
 void ReadFileCodes(QuantizedModel& model) {
   const auto entry = model.float_graph.metadata.find(kCodesKey);
@@ -40,12 +56,17 @@ void ReadFileCodes(QuantizedModel& model) {
     const int64_t high = std::atoi(line.c_str() + last);
     for (TensorQuantizationConfig& config : model.record.configs) {
       if (config.value != name || config.baked.empty() || !IsByte(config.dtype)) continue;
+      if (low == 1 && high == -1 && config.symmetric() && IsBipolar(config.baked)) {
+        config.bits = 1;
+        config.quant_min = -1;
+        config.quant_max = 1;
+      }
       if (low < StorageMin(config.dtype) || high > StorageMax(config.dtype) || low >= high)
         continue;
       if (!Holds(config.baked, low, high)) continue;
       config.quant_min = low;
       config.quant_max = high;
-      config.bits = 2;
+      config.bits = 1;
       while ((int64_t{1} << config.bits) - 1 < high - low) ++config.bits;
     }
   }

@@ -11,6 +11,10 @@
 
 namespace requant {
 
+/// The codes of a parameter as the metadata `requant.codes` has them behind its name: the least and
+/// the greatest one; for -1 and 1 without 0 in reverse.
+std::string CodesText(const TensorQuantizationConfig& config, int64_t shift = 0);
+
 /// Throws kUnsupported for an operator whose grid no integer operator has.
 void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format);
 

@@ -183,7 +183,7 @@ class PairRemover {
     if (low == nullptr || high == nullptr || low->dtype() != config.dtype) return false;
     const int64_t lowest = low->AsInt64(0);
     const int64_t highest = high->AsInt64(0);
-    int bits = 2;
+    int bits = 1;
     while (bits < 8 && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
     if (lowest >= highest || bits == 8) return false;
     config.quant_min = lowest;

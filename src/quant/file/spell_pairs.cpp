@@ -277,8 +277,9 @@ bool Speller::Limit(Node& clip, const Format& format) {
   const int64_t zero = zero_point->constant.AsInt64(0);
   const DType dtype = low->dtype();
   const bool is_signed = dtype == DType::kInt8;
-  const bool narrow =
-      end > 0 && end < StorageMax(dtype) && std::has_single_bit(static_cast<uint64_t>(end) + 1);
+  const int64_t least_end = is_signed ? 0 : 1;  // one bit: -1 and 0, or 0 and 1
+  const bool narrow = end >= least_end && end < StorageMax(dtype) &&
+                      std::has_single_bit(static_cast<uint64_t>(end) + 1);
   Value* real = maker->inputs[0];
   Value* result = clip.outputs[0];
   const std::string name = clip.name;

@@ -83,9 +83,10 @@ class QdqWriter : public GridWriter {
     const bool spread = config.scale.size() > 1;
     const Shape shape = spread ? Shape{static_cast<int64_t>(config.scale.size())} : Shape{};
     // Symmetric codes omit the lowest one, which the narrow types have nevertheless.
-    const int64_t lowest = config.dtype == DType::kInt8 ? -(1 << (config.bits - 1)) : 0;
+    const int half = 1 << (config.bipolar() ? 1 : config.bits - 1);
+    const int64_t lowest = config.dtype == DType::kInt8 ? -half : 0;
     const DType narrow = config.bits <= 4 && IsByte(config.dtype)
-                             ? Narrow(config.dtype, lowest, lowest + (1 << config.bits) - 1)
+                             ? Narrow(config.dtype, lowest, lowest + 2 * half - 1)
                              : DType::kUndefined;
     const bool small = narrow != DType::kUndefined;
     Value* integers =
@@ -100,8 +101,7 @@ class QdqWriter : public GridWriter {
                              {DType::kFloat32, ToSymbolic(config.baked.shape())},
                              std::move(attributes), name + "_dequantize");
     if (IsByte(config.dtype)) {
-      out_.metadata[kCodesKey] +=
-          StrCat(made->name, " ", config.quant_min, " ", config.quant_max, "\n");
+      out_.metadata[kCodesKey] += StrCat(made->name, CodesText(config));
     }
     return made;
   }
@@ -112,6 +112,7 @@ class QdqWriter : public GridWriter {
 }  // namespace
 
 Graph ToQdq(const QuantizedModel& model, int narrowest) {
+  if (model.record.expand_signs) return ToQdq(model.record.expand_signs(model), narrowest);
   Graph graph = QdqWriter(model, narrowest).Run();
   if (narrowest <= 4) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
   return graph;

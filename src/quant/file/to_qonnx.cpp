@@ -26,6 +26,11 @@ class QonnxWriter : public GridWriter {
   /// Adds a Quant node with the codes low..high.
   Value* Quant(const std::string& name, Value* real, Tensor scale, Tensor zero, int64_t low,
                int64_t high, std::string result, const ValueType& type) {
+    if (low == -1 && high == 0) {  // one bit with a sign means -1 and 1
+      for (int64_t i = 0; i < zero.count(); ++i) ++zero.data<float>()[i];
+      low = 0;
+      high = 1;
+    }
     const bool is_signed = low < 0;
     int bits = is_signed ? 1 : 0;
     while ((int64_t{1} << (bits - (is_signed ? 1 : 0))) - 1 < high) ++bits;
@@ -46,19 +51,24 @@ class QonnxWriter : public GridWriter {
                       std::move(result), type, std::move(attributes), name + "_quant");
   }
 
+  /// Signs: BipolarQuant, of what lies above the threshold.
+  Value* Signs(const Value* value, Value* real, const Format& format, std::string result) {
+    const std::string& name = value->name;
+    if (format.threshold != 0) {
+      const float shift = static_cast<float>(-format.threshold) * format.scale;
+      real = out_.AddOp("Add", "", {real, out_.AddConstant(name + "_shift", Tensor::Scalar(shift))},
+                        name + "_shifted", value->type, {}, name + "_shift");
+    }
+    Value* scale = out_.AddConstant(name + "_scale", Tensor::Scalar(format.scale));
+    return out_.AddOp("BipolarQuant", kDomain, {real, scale}, std::move(result), value->type, {},
+                      name + "_quant");
+  }
+
   Value* Grid(const Value* value, Value* real, const Format& format, std::string result) override {
+    if (format.bipolar) return Signs(value, real, format, std::move(result));
     return Quant(value->name, real, Tensor::Scalar(format.scale),
                  Tensor::Scalar(static_cast<float>(format.offset)), format.low, format.high,
                  std::move(result), value->type);
-  }
-
-  /// Whether the weights have codes -1 and 1 but never 0.
-  static bool IsBipolar(const TensorQuantizationConfig& config) {
-    if (config.quant_min != -1 || config.quant_max != 1) return false;
-    for (int64_t i = 0; i < config.baked.count(); ++i) {
-      if (config.baked.AsInt64(i) == 0) return false;
-    }
-    return true;
   }
 
   Value* Parameter(const std::string& name, const TensorQuantizationConfig& config) override {
@@ -81,7 +91,7 @@ class QonnxWriter : public GridWriter {
     } else if (!offsets.empty()) {
       offset.data<float>()[0] = offsets[0];
     }
-    if (IsBipolar(config)) {
+    if (config.bipolar()) {
       return out_.AddOp("BipolarQuant", kDomain,
                         {real, out_.AddConstant(name + "_scale", std::move(scale))}, name, type, {},
                         name + "_quant");

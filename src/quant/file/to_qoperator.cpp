@@ -109,8 +109,7 @@ Graph ToQOperator(const QuantizedModel& model) {
   for (const TensorQuantizationConfig& config : model.record.configs) {
     if (config.baked.empty() || !IsByte(config.dtype)) continue;
     const int64_t shift = moved.contains(config.value + "_q") ? 128 : 0;
-    graph.metadata[kCodesKey] +=
-        StrCat(config.value, " ", config.quant_min - shift, " ", config.quant_max - shift, "\n");
+    graph.metadata[kCodesKey] += StrCat(config.value, CodesText(config, shift));
   }
   return graph;
 }

@@ -24,6 +24,7 @@ double Finish(double scale, const TensorQuantizationConfig& config) {
 double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) {
   if (!(magnitude > 0)) return 1;
   if (config.exponential()) return Finish(magnitude / config.small_float.largest(), config);
+  if (config.bipolar()) return Finish(magnitude, config);
   switch (config.formula) {
     case ScaleFormula::kPpq:
       return Finish(2 * magnitude / static_cast<double>(config.quant_max - config.quant_min),
@@ -37,7 +38,16 @@ double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) 
   }
 }
 
+void Affine::PutInto(TensorQuantizationConfig& config) const {
+  config.scale = {scale};
+  config.offset = {offset};
+  config.threshold = threshold;
+}
+
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config) {
+  if (config.bipolar() && min >= 0 && max > 0) {
+    return {static_cast<float>(SymmetricScale(max / 2, config)), 0, 1};
+  }
   if (config.symmetric()) {
     return {static_cast<float>(SymmetricScale(std::max(std::fabs(min), std::fabs(max)), config)),
             0};
@@ -86,6 +96,7 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
       (symmetric ? kSymmetrical : kAsymmetrical) | (settings.power_of_2 ? kPowerOf2 : 0u);
 #define REQUANT_OBSERVER_OPTION(type, field, name, standard) config.field = settings.field;
 #include "quant/options.inc"
+  if (config.bits == 1 && config.observer == "minmax") config.observer = "mse";
   config.rounding = settings.rounding;
   config.formula = settings.formula;
   config.small_float = settings.small_float;
@@ -104,15 +115,42 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
     config.quant_min = 0;
     config.quant_max = 2 * half - 1;
   }
+  if (config.bipolar()) {
+    config.quant_min = -1;
+    config.quant_max = 1;
+  }
 }
+
+namespace {
+
+/// Refuses what the signs of symmetric integers of one bit do not have.
+template <typename Refuse>
+void CheckBipolar(const TensorSettings& settings, bool weights, const Refuse& refuse) {
+  if (settings.formula == ScaleFormula::kGoogle || settings.formula == ScaleFormula::kCambricon) {
+    refuse("the formula has no symmetric integers of one bit", "formula", "use onnx or ppq");
+  }
+  if (settings.rounding != RoundingPolicy::kHalfEven) {
+    refuse("symmetric integers of one bit are signs, which nothing rounds", "rounding",
+           "use HALF_EVEN");
+  }
+  if (settings.full_range) {
+    refuse("symmetric integers of one bit have no lowest code to add", "fullRange",
+           "set fullRange: false");
+  }
+  if (settings.per_channel && !weights) {
+    refuse("symmetric integers of one bit have one scale", "perChannel", "set perChannel: false");
+  }
+}
+
+}  // namespace
 
 void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where) {
   const auto refuse = [&](const std::string& what, const char* option, const char* hint) {
     Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where),
          {.value = StrCat(weights ? "weights." : "activations.", option), .hint = hint});
   };
-  if (settings.bits < 2 || settings.bits > 32) {
-    refuse(StrCat(settings.bits, " bits are not possible"), "bits", "use 2 to 32 bits");
+  if (settings.bits < 1 || settings.bits > 32) {
+    refuse(StrCat(settings.bits, " bits are not possible"), "bits", "use 1 to 32 bits");
   }
   if (!(settings.percentile > 0 && settings.percentile <= 100)) {
     refuse("the percentile is out of range", "percentile",
@@ -131,7 +169,13 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
   }
   TensorQuantizationConfig probe;
   ApplySettings(settings, weights, probe);
+  if (probe.bipolar()) CheckBipolar(settings, weights, refuse);
   CheckPolicy(probe.policy, where);
+}
+
+double RoundToCode(double scaled, const TensorQuantizationConfig& config) {
+  if (config.bipolar()) return scaled >= static_cast<double>(config.threshold) ? 1 : -1;
+  return RoundTo(scaled, config.rounding);
 }
 
 float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel) {
@@ -143,7 +187,7 @@ float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t c
   }
   const auto offset = static_cast<double>(config.offset[channel]);
   const double q =
-      std::clamp(RoundTo(scaled, config.rounding) + offset, static_cast<double>(config.quant_min),
+      std::clamp(RoundToCode(scaled, config) + offset, static_cast<double>(config.quant_min),
                  static_cast<double>(config.quant_max));
   return static_cast<float>((q - offset) * static_cast<double>(scale));
 }
@@ -232,7 +276,7 @@ Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& c
   for (int64_t i = 0; i < values.count(); ++i) {
     const size_t channel = channels.Next();
     const double scaled = static_cast<double>(from[i]) / static_cast<double>(config.scale[channel]);
-    const double shifted = RoundTo(scaled, config.rounding) + config.offset[channel];
+    const double shifted = RoundToCode(scaled, config) + config.offset[channel];
     const auto integer = static_cast<int32_t>(std::clamp(
         shifted, static_cast<double>(config.quant_min), static_cast<double>(config.quant_max)));
     if (config.dtype == DType::kUint8) {

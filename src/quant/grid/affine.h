@@ -11,6 +11,8 @@ namespace requant {
 struct Affine {
   float scale = 1;
   int32_t offset = 0;
+  int32_t threshold = 0;  // of bipolar codes, in steps
+  void PutInto(TensorQuantizationConfig& config) const;
 };
 
 /// Scale and offset of a range for the config's integers; an empty range gives scale 1. By
@@ -24,7 +26,9 @@ struct Affine {
 ///              z = -round(min / s) for unsigned integers, 0 NOT forced into the range
 ///              (OneFlow min_max_observer_kernel.cpp)
 ///   cambricon  symmetric: s = 2^(floor(log2 max|x|) - (b - 2)) (OneFlow quantization_kernel.cpp)
-/// POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
+/// Symmetric integers of one bit, -1 and 1: s = max|x|, which least squares make the mean
+/// magnitude; where values are never negative, s = max / 2, and x >= s is 1. POWER_OF_2: s =
+/// 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
 
 /// Scale and offset of an activation's range, which contains 0 where integer operators need it.
@@ -37,11 +41,16 @@ double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
 int32_t OffsetFor(double min, double scale, const TensorQuantizationConfig& config);
 
 /// Sets bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
-/// Symmetric integers are signed and leave out the lowest code: [-127, 127].
+/// Symmetric integers are signed and leave out the lowest code: [-127, 127]. The observer 'minmax' of
+/// one bit becomes 'mse', as two codes cannot hold a range.
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
 
 /// Throws kInvalidArgument, naming `where`, for settings out of their ranges.
 void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
+
+/// The integer of a number that was divided by the config's scale, before the offset; for bipolar
+/// codes the sign.
+double RoundToCode(double scaled, const TensorQuantizationConfig& config);
 
 /// Quantizes and dequantizes one number by the config; `channel` is as in config.scale.
 float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel = 0);

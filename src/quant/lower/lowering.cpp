@@ -45,9 +45,13 @@ Format FormatOf(const TensorQuantizationConfig& config) {
          StrCat("the quantization of value '", config.value, "' has no 8-bit scale"),
          {.node = config.node, .value = config.value, .hint = "calibrate the model first"});
   }
-  Format format{config.dtype, config.scale[0], config.offset[0],
+  Format format{config.dtype,
+                config.scale[0],
+                config.offset[0],
                 static_cast<int32_t>(StorageMin(config.dtype)),
-                static_cast<int32_t>(StorageMax(config.dtype))};
+                static_cast<int32_t>(StorageMax(config.dtype)),
+                config.bipolar(),
+                config.threshold};
   // Codes of 8 bits keep -128 although the scale was chosen for [-127, 127]: it does no harm.
   if (config.bits < 8) {
     format.low = static_cast<int32_t>(config.quant_min);
@@ -305,6 +309,10 @@ Graph Lowering::Run() {
 }
 
 IntegerModel LowerToInteger(const QuantizedModel& model, const LowerOptions& options) {
+  if (model.record.expand_signs) {
+    const QuantizedModel expanded = model.record.expand_signs(model);
+    return IntegerModel(Lowering(expanded, options).Run());
+  }
   return IntegerModel(Lowering(model, options).Run());
 }
 

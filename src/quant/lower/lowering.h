@@ -22,6 +22,9 @@ struct Format {
   int32_t offset = 0;
   /// The codes in use: fewer than the type has for less than 8 bits.
   int32_t low = 0, high = 255;
+  /// Signs, which lowering has made operators of (expand_signs.h); in steps, where 1 begins.
+  bool bipolar = false;
+  int32_t threshold = 0;
   bool narrow() const;
   bool operator==(const Format& other) const = default;
 };

@@ -85,8 +85,7 @@ class IsotoneObserver : public Observer {
   double Cost(const Range& range) const {
     TensorQuantizationConfig trial = config_;
     const Affine affine = AffineFromRange(range.min, range.max, trial);
-    trial.scale = {affine.scale};
-    trial.offset = {affine.offset};
+    affine.PutInto(trial);
     const double span = std::max(range_.max - range_.min, 1e-30);
     double lost = 0;
     double error = 0;

@@ -14,10 +14,12 @@ double SquaredError(const Range& range, double min, double width, std::span<cons
                     const TensorQuantizationConfig& config) {
   TensorQuantizationConfig trial = config;
   const Affine affine = AffineFromRange(range.min, range.max, config);
-  trial.scale = {affine.scale};
-  trial.offset = {affine.offset};
+  affine.PutInto(trial);
+  // Biases of layers that read signs make up for the mean of values that are never negative.
+  const double shift = trial.threshold * static_cast<double>(affine.scale);
   const double scale = static_cast<double>(affine.scale);
-  const bool plain = !config.exponential() && config.rounding == RoundingPolicy::kHalfEven;
+  const bool plain =
+      !config.exponential() && !config.bipolar() && config.rounding == RoundingPolicy::kHalfEven;
   const auto low = static_cast<double>(config.quant_min);
   const auto high = static_cast<double>(config.quant_max);
   double sum = 0;
@@ -29,7 +31,7 @@ double SquaredError(const Range& range, double min, double width, std::span<cons
       const double q = std::clamp(std::nearbyint(x / scale) + affine.offset, low, high);
       error = (q - affine.offset) * scale - x;
     } else {
-      error = static_cast<double>(FakeQuantize(static_cast<float>(x), trial)) - x;
+      error = static_cast<double>(FakeQuantize(static_cast<float>(x), trial)) + shift - x;
     }
     sum += static_cast<double>(counts[bin]) * error * error;
   }
@@ -89,9 +91,28 @@ std::unique_ptr<Observer> MakeMse(const TensorQuantizationConfig& config) {
   return std::make_unique<MseObserver>(config);
 }
 
+namespace {
+
+/// The scale with the least squared error of signs: the mean magnitude, as in XNOR-Net (Rastegari
+/// et al. 2016, arXiv 1603.05279) and DoReFa-Net (Zhou et al. 2016, arXiv 1606.06160).
+double MeanMagnitude(const Magnitudes& seen) {
+  double sum = 0;
+  double weight = 0;
+  for (size_t i = 0; i < seen.values.size(); ++i) {
+    const double share = seen.importance.empty() ? 1 : seen.importance[i];
+    sum += share * static_cast<double>(seen.values[i]);
+    weight += share;
+  }
+  if (weight > 0) return sum / weight;
+  return MeanMagnitude({seen.values, {}});  // no input was ever other than 0
+}
+
+}  // namespace
+
 /// Finds the clipping magnitude with the least squared error of quantize-dequantize.
 double LeastSquaresMagnitude(const Magnitudes& seen, const TensorQuantizationConfig& config) {
   const auto& [magnitudes, importance] = seen;
+  if (config.bipolar()) return MeanMagnitude(seen);
   const auto largest = static_cast<double>(*std::max_element(magnitudes.begin(), magnitudes.end()));
   double best = largest;
   double best_error = HUGE_VAL;

@@ -1,20 +1,32 @@
 // Gradients of elementwise operators, and of rounding to a grid while steps learn: which elements
 // stay off the grid, and what the others pass on. Rounding passes gradients straight through inside
 // its range (Bengio et al. 2013); steps learn as in LSQ (Esser et al. 2020, arXiv 1902.08153).
+// Signs of activations pass them on within one standard deviation of their threshold, as in
+// XNOR-Net (Rastegari et al. 2016, arXiv 1603.05279).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "quant/config/tensor_quantization_config.h"
 #include "tensor/shape.h"
 
 namespace requant {
 
-/// A grid with one scale: integers low..high, less the offset.
+/// A grid with one scale: integers low..high, less the offset; or bipolar, -1 and 1.
 struct GridRange {
   float scale, low, high;
+  bool bipolar = false;
+  float threshold = 0;  // of bipolar codes, in steps
+  float window = 0;     // of bipolar codes: steps from the threshold within which gradients pass
 };
+
+/// The grid of an activation's config.
+GridRange ActivationGrid(const TensorQuantizationConfig& config);
+/// The grid of a channel of weights. Bipolar ones pass on all gradients, as in DoReFa-Net (Zhou et
+/// al. 2016, arXiv 1606.06160).
+GridRange WeightGrid(const TensorQuantizationConfig& config, size_t channel);
 
 /// Restores half of the elements to their values before the grid (QDrop: Wei et al. 2022, arXiv
 /// 2203.05740); `mix` determines which.

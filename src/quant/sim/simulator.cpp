@@ -16,6 +16,12 @@ Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& confi
   const float* from = x.data<float>();
   auto* to = out.data<float>();
   const bool spread = config.scale.size() > 1;
+  if (config.bipolar() && !spread) {
+    const float scale = config.scale[0];
+    const float threshold = static_cast<float>(config.threshold) * scale;
+    for (int64_t i = 0; i < x.count(); ++i) to[i] = from[i] >= threshold ? scale : -scale;
+    return out;
+  }
   if (spread || config.exponential() || config.rounding != RoundingPolicy::kHalfEven ||
       config.bits > 16) {
     const ChannelView view = ViewChannels(x.shape(), spread ? config.axis : -1);

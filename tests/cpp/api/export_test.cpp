@@ -5,6 +5,7 @@
 #include "base/str_cat.h"
 #include "ir/verify.h"
 #include "ops/quantized/qonnx.h"
+#include "quant/lower/expand_signs.h"
 #include "quant/model.h"
 
 namespace requant {
@@ -52,6 +53,7 @@ void ExpectSameConfigs(const QuantizedModel& model, const QuantizedModel& read) 
 std::optional<QuantizedModel> Read(const Graph& graph) {
   std::optional<QuantizedModel> model = FromQdq(graph);
   if (model) ReadFileCodes(*model);
+  if (model) ContractSigns(*model);
   return model;
 }
 
@@ -72,7 +74,9 @@ QuantizedModel QuantizeAt(const Graph& graph, const Widths& widths, bool float_o
 
 constexpr Widths kWidths[] = {{8, 8, false, true}, {8, 8, true, false},  {7, 3, false, true},
                               {6, 2, true, true},  {5, 5, false, false}, {4, 6, false, true},
-                              {3, 7, true, false}, {2, 2, false, true},  {8, 4, true, true}};
+                              {3, 7, true, false}, {2, 2, false, true},  {8, 4, true, true},
+                              {8, 1, false, true}, {2, 1, false, false}, {1, 1, false, true},
+                              {1, 1, true, true},  {1, 4, true, false}};
 
 TEST(Exports, QdqComesBackWithItsConfigs) {
   const Graph graph = SmallNetwork();
@@ -188,7 +192,10 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
     EXPECT_EQ(CountOps(qonnx, "QuantizeLinear") + CountOps(qonnx, "DequantizeLinear"), 0);
     // The oracle is the interpreter on the exported nodes.
     const Graph integer = LowerToInteger(model).Release();
-    EXPECT_GT(Snr(qonnx, integer), 35);
+    // One bit has no noise: a tie turns a number into another.
+    if (widths.activations > 1) {
+      EXPECT_GT(Snr(qonnx, integer), 35);
+    }
     // Write a file and read it as sessions do.
     const auto bytes = std::make_shared<std::vector<uint8_t>>(WriteOnnx(qonnx));
     Graph file = ReadOnnx({bytes, *bytes});
@@ -201,7 +208,7 @@ TEST(Exports, QonnxComesBackWithItsConfigs) {
   }
 }
 
-/// Weights of two codes become BipolarQuant; files of other tools are recognized as such.
+/// Weights of one bit become BipolarQuant; files of other tools are recognized as such.
 TEST(Exports, BipolarAndForeignQonnx) {
   Builder b;
   Noise noise(3);
@@ -213,7 +220,7 @@ TEST(Exports, BipolarAndForeignQonnx) {
   b.graph.AddOutput(b.Conv(b.Op("Relu", {x}, "relu"), "y", {2, 4, 1, 1}, 0, noise));
   QuantizeOptions options;
   options.recover.clear();
-  options.by_name["first_node"].weights.bits = 2;
+  options.by_name["first_node"].weights.bits = 1;
   const QuantizedModel model = QuantizeGraph(b.graph, options);
   Graph qonnx = ToQonnx(model);
   EXPECT_EQ(CountOps(qonnx, "BipolarQuant"), 1);

@@ -41,7 +41,7 @@ const Row& AnyOf(std::span<const Row> rows, Dice& dice) {
 
 TensorSettings AnySettings(bool weights, Dice& dice) {
   TensorSettings out;
-  out.bits = dice.Of({8, 8, 8, 8, 7, 6, 5, 4, 4, 3, 2, 2});
+  out.bits = dice.Of({8, 8, 8, 8, 7, 6, 5, 4, 4, 3, 2, 1});
   if (dice.Chance(8)) out.bits = dice.Of({9, 12, 16, 16, 24, 32});
   out.symmetric = dice.Chance(weights ? 65 : 35);
   out.per_channel = dice.Chance(weights ? 70 : 12);
@@ -62,6 +62,12 @@ TensorSettings AnySettings(bool weights, Dice& dice) {
   } while (weights ? row->of_weights == nullptr
                    : out.per_channel && std::string_view(row->name) == "auto");
   if (dice.Chance(70)) out.observer = row->name;
+  if (out.bits == 1 && out.symmetric && out.small_float.exponent_bits == 0) {  // signs
+    out.rounding = RoundingPolicy::kHalfEven;
+    out.full_range = false;
+    out.per_channel = weights && out.per_channel;
+    if (out.formula != ScaleFormula::kPpq) out.formula = ScaleFormula::kOnnx;
+  }
   return out;
 }
 

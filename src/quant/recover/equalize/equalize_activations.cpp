@@ -169,8 +169,7 @@ void ActivationEqualizer::Try(ScalingTrial& group, const Node& reader, const Ten
       high = std::max(high, static_cast<double>(group.high[c] * factors[c]));
     }
     const Affine affine = AffineFromRange(low, high, config);
-    config.scale = {affine.scale};
-    config.offset = {affine.offset};
+    affine.PutInto(config);
     Tensor scaled(DType::kFloat32, tensor.shape());
     const float* from = tensor.data<float>();
     auto* to = scaled.data<float>();

@@ -75,9 +75,7 @@ class RoundingLearner : public BlockLearner {
     const WeightMatrix view = ViewWeights(node, op.rule);
     const Tensor& weights = node.inputs[1]->constant;
     const float* data = weights.data<float>();
-    Layer layer{
-        &node, &config,
-        SoftRounding(static_cast<size_t>(weights.count()), config.quant_min, config.quant_max)};
+    Layer layer{&node, &config, SoftRounding(static_cast<size_t>(weights.count()), config)};
     for (int64_t row = 0; row < view.rows; ++row) {
       const auto scale = static_cast<float>(config.ScaleOfRow(row));
       const auto offset = static_cast<float>(config.OffsetOfRow(row));

@@ -15,12 +15,13 @@ float Denominator(float v) { return 1 + std::exp(-v); }
 
 }  // namespace
 
-SoftRounding::SoftRounding(size_t count, int64_t quant_min, int64_t quant_max)
+SoftRounding::SoftRounding(size_t count, const TensorQuantizationConfig& config)
     : base_(count),
       v_(count),
       scale_(count),
-      low_(static_cast<float>(quant_min)),
-      high_(static_cast<float>(quant_max)) {}
+      low_(static_cast<float>(config.quant_min)),
+      high_(static_cast<float>(config.quant_max)),
+      step_(config.bipolar() ? 2.0F : 1.0F) {}
 
 void SoftRounding::Start(size_t i, float wanted, float now, float scale, float offset) {
   if (offset != 0) {
@@ -28,10 +29,10 @@ void SoftRounding::Start(size_t i, float wanted, float now, float scale, float o
     offset_[i] = offset;
     wanted += offset;
   }
-  float base = std::floor(wanted);
-  if (now < base || now > base + 1) base = now < base ? now : now - 1;
-  const float part = std::clamp(wanted - base, 0.0f, 1.0f);
-  const float open = std::clamp(0.5f * part + 0.5f * (now - base), 0.02f, 0.98f);
+  float base = step_ > 1 ? low_ : std::floor(wanted);
+  if (now < base || now > base + step_) base = now < base ? now : now - step_;
+  const float part = std::clamp((wanted - base) / step_, 0.0f, 1.0f);
+  const float open = std::clamp(0.5f * part + 0.5f * (now - base) / step_, 0.02f, 0.98f);
   const float sigmoid = (open - kShift) / kStretch;
   base_[i] = base;
   v_[i] = std::log(sigmoid / (1 - sigmoid));
@@ -39,14 +40,14 @@ void SoftRounding::Start(size_t i, float wanted, float now, float scale, float o
 }
 
 float SoftRounding::Integer(size_t i) const {
-  const float up = Opened(Denominator(v_[i])) >= 0.5f ? 1.0f : 0.0f;
+  const float up = Opened(Denominator(v_[i])) >= 0.5f ? step_ : 0.0f;
   return std::clamp(base_[i] + up, low_, high_);
 }
 
 void SoftRounding::Weights(bool hard, std::vector<float>& weights) const {
   for (size_t i = 0; i < v_.size(); ++i) {
     const float q =
-        hard ? Integer(i) : std::clamp(base_[i] + Opened(Denominator(v_[i])), low_, high_);
+        hard ? Integer(i) : std::clamp(base_[i] + step_ * Opened(Denominator(v_[i])), low_, high_);
     weights[i] = (offset_.empty() ? q : q - offset_[i]) * scale_[i];
   }
 }
@@ -60,7 +61,7 @@ void SoftRounding::Update(const std::vector<float>& weight_gradient, float push,
     const float sigmoid = 1 / denominator;
     const float open = Opened(denominator);
     const float slope = open > 0 && open < 1 ? kStretch * sigmoid * (1 - sigmoid) : 0;
-    float wanted = slopes[i] * scale[i];
+    float wanted = slopes[i] * scale[i] * step_;
     if (push > 0 && slope > 0) {
       // Derivative d/dh of 1 - |2h - 1|^beta.
       const float off = 2 * open - 1;

@@ -3,18 +3,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "quant/config/tensor_quantization_config.h"
 #include "quant/sim/adam.h"
 
 namespace requant {
 
 /// The rounding of a layer's weights while it is learned (AdaRound, Nagel et al. 2020, arXiv
 /// 2004.10568). Weight i is (base[i] + h(v[i]) - offset[i]) * scale[i], where the rectified sigmoid
-/// h is gradually pushed to 0 or 1. Elements are ordered as in the weight tensor; empty for layers
-/// with fixed rounding.
+/// h is gradually pushed to 0 or 1; bipolar ones are (-1 + 2 h(v[i])) * scale[i]. Elements are
+/// ordered as in the weight tensor; empty for layers with fixed rounding.
 class SoftRounding {
  public:
   SoftRounding() = default;
-  SoftRounding(size_t count, int64_t quant_min, int64_t quant_max);
+  SoftRounding(size_t count, const TensorQuantizationConfig& config);
 
   bool empty() const { return v_.empty(); }
   size_t count() const { return v_.size(); }
@@ -36,6 +37,7 @@ class SoftRounding {
   std::vector<float> gradient_;
   Adam adam_;
   float low_ = 0, high_ = 0;
+  float step_ = 1;  // from a code to the next
 };
 
 }  // namespace requant

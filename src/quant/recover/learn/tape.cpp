@@ -39,8 +39,7 @@ Tensor Tape::GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantiz
     std::copy_n(gradient, dx.count(), dx.data<float>());
     return dx;
   }
-  const GridRange grid = {config.scale[0], static_cast<float>(config.quant_min - config.offset[0]),
-                          static_cast<float>(config.quant_max - config.offset[0])};
+  const GridRange grid = ActivationGrid(config);
   const auto learns = steps.find(&config);
   const double step = GridGradient(x.data<float>(), gradient, dx.count(), grid,
                                    drop ? std::optional<uint32_t>(mix) : std::nullopt,

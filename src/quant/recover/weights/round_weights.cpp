@@ -113,6 +113,24 @@ struct Row {
   double power = 0;  // power of the output
 };
 
+/// The nearest code to a number in steps, less the zero point.
+class Nearest {
+ public:
+  explicit Nearest(const TensorQuantizationConfig& config) : bipolar_(config.bipolar()) {}
+  double operator()(double x, double lo, double hi) const {
+    if (bipolar_) return x >= 0 ? 1 : -1;
+    return std::clamp(std::nearbyint(x), lo, hi);
+  }
+  /// The code below x, or above it.
+  double Neighbor(double x, bool above, double lo, double hi) const {
+    if (bipolar_) return above ? 1 : -1;
+    return std::clamp(above ? std::ceil(x) : std::floor(x), lo, hi);
+  }
+
+ private:
+  bool bipolar_;
+};
+
 /// Stores a code, of int8 or uint8.
 void StoreInteger(Tensor& integers, int64_t at, double value) {
   static_cast<uint8_t*>(integers.raw())[at] = static_cast<uint8_t>(static_cast<int32_t>(value));
@@ -137,6 +155,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
   const std::vector<double>& factor = lattice.factor;
   if (factor.empty()) return;
 
+  const Nearest nearest_code(config);
   const float* data = weights.data<float>();
   const int64_t first = group * view.rows_per_group();
   std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
@@ -151,7 +170,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
       const int64_t at = view.At(row, static_cast<int64_t>(column));
       const double wanted = static_cast<double>(data[at]) * inverse;
       rows[i].wanted.push_back(wanted);
-      rows[i].nearest.push_back(std::clamp(std::nearbyint(wanted), lo, hi) - wanted);
+      rows[i].nearest.push_back(nearest_code(wanted, lo, hi) - wanted);
     }
   }
   std::vector<double> column(k);
@@ -163,7 +182,7 @@ void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t grou
       const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
       const double wanted = row.wanted[step];
       const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
-      row.chosen[step] = std::clamp(std::nearbyint(wanted - pull), row.lo, row.hi) - wanted;
+      row.chosen[step] = nearest_code(wanted - pull, row.lo, row.hi) - wanted;
       const double term = pivot * (row.chosen[step] + pull);
       const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
       row.chosen_cost += term * term;
@@ -197,6 +216,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
   const WeightMatrix& view = moments.view();
   const std::vector<double> mean = moments.Mean(group);
   const std::vector<double> variance = moments.Diagonal(group, true);
+  const Nearest nearest_code(config);
   const float* data = weights.data<float>();
   for (int64_t i = 0; i < view.rows_per_group(); ++i) {
     const int64_t row = group * view.rows_per_group() + i;
@@ -211,11 +231,11 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
       const auto at = static_cast<size_t>(column);
       const int64_t offset = view.At(row, column);
       const double wanted = static_cast<double>(data[offset]) * inverse;
-      const double nearest = std::nearbyint(wanted) - wanted;
+      const double nearest = nearest_code(wanted, lo, hi) - wanted;
       double best = 0;
       double best_cost = HUGE_VAL;
-      for (const double choice : {std::floor(wanted), std::ceil(wanted)}) {
-        const double q = std::clamp(choice, lo, hi);
+      for (const bool above : {false, true}) {
+        const double q = nearest_code.Neighbor(wanted, above, lo, hi);
         const double error = q - wanted;
         const double shifted = running + mean[at] * error;
         const double cost = variance[at] * error * error + shifted * shifted;

@@ -119,7 +119,7 @@ TEST(Affine, ParametersPerChannel) {
 }
 
 TEST(Affine, BadSettingsAreRefused) {
-  EXPECT_THROW(CheckSettings({.bits = 1}, false, "x"), Error);
+  EXPECT_THROW(CheckSettings({.bits = 0}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.bits = 33}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.percentile = 0}, false, "x"), Error);
   EXPECT_THROW(CheckSettings({.momentum = 1}, false, "x"), Error);

@@ -1,0 +1,215 @@
+// Weights and activations of one bit in quantize(): the same integers from every kernel, variant and form of
+// file, and onnxruntime-web's answers on what is exported.
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import {
+  InferenceSession,
+  configOf,
+  env,
+  loadModel,
+  packWeights,
+  quantize,
+  readQuantized,
+} from '../../dist/index.js';
+import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
+import { take } from 'requant/dataset';
+import { dataOf, modelPath, networks, skipShared } from './shared_models.mjs';
+import { MODEL, calibration, isError, maxDifference, ortOutputs, testImages } from './support.mjs';
+
+const variants = hasRelaxedSimd() ? ['simd128', 'relaxed'] : ['simd128'];
+const SCALAR = { conv_q8: 'conv_q8_scalar', dwconv_q8: 'dwconv_q8_scalar' };
+
+const forms = {
+  W1A8: { weights: { bits: 1 } },
+  'W1A4 with one scale for all channels': {
+    weights: { bits: 1, perChannel: false },
+    activations: { bits: 4 },
+  },
+  W1A2: { weights: { bits: 1 }, activations: { bits: 2 } },
+  'W1A1, 0 and 1': { weights: { bits: 1 }, activations: { bits: 1 } },
+  'W1A1, -1 and 1': { weights: { bits: 1 }, activations: { bits: 1, symmetric: true } },
+  'W8A1, -1 and 1': { activations: { bits: 1, symmetric: true } },
+};
+
+const recover = ['round_weights', 'bias_correction'];
+
+/** The first and the last layer of a quantized model, which keep 8 bits in binary networks. */
+function edgesOf(quantized) {
+  const layers = quantized.config.operators.filter(({ inputs }) => inputs[1]?.state === 'BAKED');
+  // Records are sorted by name; the text of the float model has the order of the graph.
+  const order = quantized.floatModel().toText({ maxConstantElements: 0 });
+  layers.sort((x, y) => order.indexOf(`"${x.name}"`) - order.indexOf(`"${y.name}"`));
+  const escape = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const wide = { weights: { bits: 8 }, activations: { bits: 8, symmetric: false } };
+  return { [escape(layers[0].name)]: wide, [escape(layers.at(-1).name)]: wide };
+}
+
+async function runAll(source, images, options) {
+  const session = await InferenceSession.create(source, options);
+  const outputs = [];
+  for (const image of images) {
+    outputs.push([...(await session.run(image))[session.outputNames[0]].data]);
+  }
+  const plan = session.plan();
+  const saved = session.toPlan();
+  session.dispose();
+  return { outputs, plan, saved };
+}
+
+/** Bits and range of codes of every slot. */
+const slotsOf = ({ config }) =>
+  config.operators.map(({ name, inputs, outputs }) => [
+    name,
+    ...[...inputs, ...outputs].map((slot) => [slot?.bits, slot?.quantMin, slot?.threshold]),
+  ]);
+
+afterEach(() => {
+  env.wasm.simd = 'auto';
+});
+
+for (const [name, config] of Object.entries(forms)) {
+  describe(name, () => {
+    for (const simd of variants) {
+      test(`the integers of the scalar kernels, ${simd}`, async () => {
+        env.wasm.simd = simd;
+        const model = await loadModel(MODEL);
+        const low = await quantize(model, {
+          calibration: calibration(8),
+          config: { ...config, recover },
+        });
+        const images = testImages(6);
+        const scalar = await runAll(low, images, { kernels: SCALAR });
+        const { outputs, plan, saved } = await runAll(low, images);
+        assert.ok(new Set(outputs.flat()).size > 4);
+        assert.deepEqual(outputs, scalar.outputs);
+        assert.deepEqual((await runAll(saved, images)).outputs, outputs);
+        assert.deepEqual((await runAll(low, images, { compact: true })).outputs, outputs);
+        assert.ok(!plan.steps.some(({ kernel }) => kernel === 'reference'));
+        const layers = low.config.operators.map(({ inputs }) => inputs[1]);
+        for (const weights of layers.filter((slot) => slot?.state === 'BAKED')) {
+          assert.equal(weights.bits, config.weights?.bits ?? 8);
+        }
+        low.dispose();
+        model.dispose();
+      });
+    }
+
+    test('files: read back, and in onnxruntime-web', async () => {
+      const model = await loadModel(MODEL);
+      const low = await quantize(model, {
+        calibration: calibration(8),
+        config: { ...config, recover },
+      });
+      const images = testImages(12);
+      const { outputs } = await runAll(low, images);
+      const float = (await runAll(low, images, { requantize: 'float' })).outputs;
+      for (const format of ['qdq', 'qoperator', 'qonnx']) {
+        const bytes = low.toOnnx({ format });
+        const read = await readQuantized(await loadModel(bytes));
+        const fixed = { requantize: 'fixed' };
+        assert.deepEqual((await runAll(read, images, fixed)).outputs, outputs, format);
+        assert.deepEqual((await runAll(bytes, images, fixed)).outputs, outputs, format);
+        if (format !== 'qoperator') assert.deepEqual(slotsOf(read), slotsOf(low), format);
+        read.dispose();
+        if (format === 'qonnx') continue;
+        const theirs = await ortOutputs(bytes, images);
+        const most = Math.max(...float.flat().map(Math.abs));
+        const near = (format === 'qoperator' ? 1e-5 : 0.02) * most;
+        const same = theirs.filter((one, at) => maxDifference(one, float[at]) <= near);
+        // In Q/DQ form onnxruntime adds floats, which may fall on the other side of a tie.
+        const least = format === 'qoperator' ? images.length : 0.7 * images.length;
+        assert.ok(same.length >= least, `${format}: ${same.length} of ${images.length}`);
+      }
+      // The record as a config makes the same integers without samples, but for what recovery did.
+      const again = await quantize(model, {
+        calibration: calibration(1),
+        config: configOf(low.config),
+      });
+      assert.deepEqual(slotsOf(again), slotsOf(low));
+      for (const one of [again, low, model]) one.dispose();
+    });
+  });
+}
+
+test('the file has an eighth of the bytes of weights', async () => {
+  const model = await loadModel(MODEL);
+  const low = await quantize(model, {
+    calibration: calibration(8),
+    config: { ...forms['W1A1, -1 and 1'], recover: [] },
+  });
+  const file = await loadModel(low.toOnnx({ format: 'qoperator' }));
+  const packed = await packWeights(file);
+  // Constants of fewer than 512 elements stay as they are.
+  const text = file.toText({ maxConstantElements: 0 });
+  const large = [...text.matchAll(/^const %\S+: int8\[([\d, ]+)\]/gm)]
+    .map(([, dims]) => dims.split(',').reduce((count, dim) => count * Number(dim), 1))
+    .filter((count) => count >= 512);
+  assert.ok(large.length > 5);
+  const saved = (7 / 8) * large.reduce((sum, count) => sum + count, 0);
+  const [bytes, small] = [file.toOnnx(), packed.toOnnx()];
+  const images = testImages(4);
+  const options = { requantize: 'float' };
+  assert.deepEqual(
+    (await runAll(small, images, options)).outputs,
+    (await runAll(bytes, images, options)).outputs,
+  );
+  // Some operators with their names unpack each of them.
+  const least = bytes.length - saved;
+  assert.ok(
+    small.length < least + 1500 * large.length,
+    `${small.length} instead of ${least} bytes`,
+  );
+  for (const one of [packed, file, low, model]) one.dispose();
+});
+
+for (const name of ['resnet20_cifar10', 'mobilenet_v1_025_224']) {
+  test(`${name} has kernels for all of it`, { skip: skipShared }, async () => {
+    const network = networks.find((one) => one.name === name);
+    const model = await loadModel(modelPath(name));
+    const { calibration: images } = dataOf(network);
+    const samples = [];
+    for await (const { feeds } of take(images, 4)) samples.push(feeds);
+    const probe = await quantize(model, { calibration: samples, config: { recover: [] } });
+    for (const form of Object.keys(forms)) {
+      const low = await quantize(model, {
+        calibration: samples,
+        config: {
+          ...forms[form],
+          operatorTypes: { Add: { activations: { bits: 8, symmetric: false } } },
+          operators: edgesOf(probe),
+          recover,
+          floatOutputs: true,
+        },
+      });
+      const { outputs, plan } = await runAll(low, samples.slice(0, 1));
+      const kernels = plan.steps.map(({ kernel }) => kernel);
+      assert.ok(!kernels.includes('reference'), `${form}: ${kernels.join()}`);
+      if (name === 'resnet20_cifar10' && form.startsWith('W1')) {
+        assert.ok(
+          kernels.some((kernel) => /lookup|popcount|carry_save|narrow/.test(kernel)),
+          form,
+        );
+      }
+      const scalar = await runAll(low, samples.slice(0, 1), { kernels: SCALAR });
+      assert.deepEqual(outputs, scalar.outputs, form);
+      low.dispose();
+    }
+    probe.dispose();
+    model.dispose();
+  });
+}
+
+test('what signs do not have is refused by name', async () => {
+  const model = await loadModel(MODEL);
+  const refused = (config, message) =>
+    assert.rejects(quantize(model, { calibration: calibration(1), config }), (error) => {
+      assert.match(error.message, message);
+      return isError('INVALID_ARGUMENT')(error);
+    });
+  await refused({ weights: { bits: 0 } }, /bits/);
+  await refused({ weights: { bits: 1, formula: 'google' } }, /no symmetric integers of one bit/);
+  await refused({ weights: { bits: 1, rounding: 'UP' } }, /signs, which nothing rounds/);
+  await refused({ weights: { bits: 1, fullRange: true } }, /no lowest code/);
+  model.dispose();
+});
