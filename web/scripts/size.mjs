@@ -7,9 +7,9 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 948e3, brotli: 286e3 };
+const MAIN_LIMIT = { raw: 950e3, brotli: 286.8e3 };
 const OPERATORS_LIMIT = { raw: 456e3, brotli: 151.2e3 };
-const TOOLS_LIMIT = { raw: 553e3, brotli: 175.5e3 };
+const TOOLS_LIMIT = { raw: 566e3, brotli: 180.5e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
 const dist = path.join(ROOT, 'dist');
