@@ -45,7 +45,7 @@ void CheckOptions(const QuantizeOptions& options) {
   if (options.field < 0) {                                                 \
     Fail(ErrorCode::kInvalidArgument,                                      \
          StrCat(name " is ", options.field, ", and must not be negative"), \
-         {.value = name, .hint = "0 leaves the number to the methods"});   \
+         {.value = (name), .hint = "0 leaves the number to the methods"}); \
   }
 #include "quant/options.inc"
   for (const auto& [value, fixed] : options.scales) {

@@ -41,7 +41,7 @@ void NoteUnheededOptions(const Graph& graph, const QuantizeOptions& options,
     keeps = keeps || learns || (row && row->stage == RecoveryStage::kChoose);
   }
 #define REQUANT_RECOVERY_OPTION(field, name, needs, verb)                               \
-  if (options.field > 0 && !needs) {                                                    \
+  if (options.field > 0 && !(needs)) {                                                  \
     record.warnings.push_back("the option " name                                        \
                               " has no effect: no method of the option recover " verb); \
   }

@@ -41,8 +41,8 @@ double SymmetricScale(double magnitude, const TensorQuantizationConfig& config);
 int32_t OffsetFor(double min, double scale, const TensorQuantizationConfig& config);
 
 /// Sets bits, quant_min, quant_max, dtype and policy bits of a config from the user's settings.
-/// Symmetric integers are signed and leave out the lowest code: [-127, 127]. The observer 'minmax' of
-/// one bit becomes 'mse', as two codes cannot hold a range.
+/// Symmetric integers are signed and leave out the lowest code: [-127, 127]. The observer 'minmax'
+/// of one bit becomes 'mse', as two codes cannot hold a range.
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
 
 /// Throws kInvalidArgument, naming `where`, for settings out of their ranges.
