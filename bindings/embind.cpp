@@ -83,6 +83,9 @@ val OperatorFunctions(const Graph& graph) {
     add(reinterpret_cast<const void*>(op->evaluate));
   }
   if (HasVolumes(graph)) add(kLowerVolume.entry());
+  if (HasWideCodes(graph)) {
+    add(reinterpret_cast<const void*>(FindOp("Requantize16", kRequantDomain)->evaluate));
+  }
   if (NeedsRaising(graph)) add(kRaiseOpset.entry());
   for (const Pass& pass : PassTable()) {
     if (pass.may_apply && pass.may_apply(graph)) add(reinterpret_cast<const void*>(pass.run));

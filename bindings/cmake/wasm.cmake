@@ -127,8 +127,12 @@ set(ops src/ops)
 optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
                  ${ops}/elementwise/float_sine.cpp ${ops}/normalization/normalize_groups.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
-# Loops in intrinsics, which -O3 makes no faster.
+# Loops in intrinsics, which consist of small functions.
 set(lower src/plan/lower)
+file(GLOB wide_sources CONFIGURE_DEPENDS ${lower}/wide/*.cpp)
+optimize_sources(${wide_sources}
+  OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+# Loops in intrinsics, which -O3 makes no faster.
 optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
                  ${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
 # Code that walks over every weight while a model is loaded.

@@ -5,24 +5,37 @@
 
 #include "api/late_functions.h"
 #include "api/passes.h"
+#include "ops/quantized/wide.h"
 #include "passes/runner.h"
 
 namespace requant {
 
-void Prepare(Graph& graph) {
+namespace {
+
+/// Rewrites a graph with operators that have a form to be run (OpDef::rewrite).
+void RewriteForRun(Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
     if (op == nullptr || op->rewrite == nullptr) continue;
     op->rewrite(graph);
     break;
   }
+}
+
+}  // namespace
+
+void Prepare(Graph& graph) {
+  RewriteForRun(graph);
   // Packed weights must not be folded into floats.
   PipelineOptions packing;
   packing.only = {"PackBlockedWeights"};
   if (HasBlockedWeights(graph)) RunPasses(graph, packing);
   RunPasses(graph, {});
   PassContext context;
-  if (Legalize(graph, context)) RunPasses(graph, {});
+  if (Legalize(graph, context)) {
+    RewriteForRun(graph);
+    RunPasses(graph, {});
+  }
   if (kPrepareBodies.loaded() && HasBodies(graph)) kPrepareBodies(graph);
 }
 
@@ -42,6 +55,16 @@ std::vector<const OpDef*> OperatorsOf(const Graph& graph) {
 }
 
 bool NeedsRaising(const Graph& graph) { return graph.opset() < 13 && HasQdq(graph); }
+
+bool HasWideCodes(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    if (node->op_type != "DequantizeLinear" && node->op_type != "QuantizeLinear") return false;
+    const Value* integers = node->op_type[0] == 'D' ? node->inputs[0] : node->output(0);
+    const Value* zero = node->input(2);
+    return IsWide(integers->type.dtype) || (zero && IsWide(zero->type.dtype)) ||
+           IsWide(static_cast<DType>(node->attributes.Int("output_dtype", 0)));
+  });
+}
 
 FloatModel OptimizedFloat(const Graph& graph) {
   Graph copy = graph.Clone();

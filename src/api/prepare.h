@@ -21,6 +21,8 @@ bool IsQuantized(const Graph& graph);
 /// extended operators only if it is one itself.
 std::vector<const OpDef*> OperatorsOf(const Graph& graph);
 
+/// Whether the graph has Q/DQ pairs of 16 bits, which become extended operators.
+bool HasWideCodes(const Graph& graph);
 /// Whether the graph is quantized in the forms of an older opset, so that it loads kRaiseOpset.
 bool NeedsRaising(const Graph& graph);
 

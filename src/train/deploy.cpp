@@ -46,8 +46,10 @@ void StoreIntegers(const TrainedLayer& layer, const Node& node, const OperatorQu
     const auto input_scale = static_cast<double>(input.scale[0]);
     const TensorQuantizationConfig* output =
         op.float_output ? nullptr : &record.Root(op.outputs[0]);
-    RaiseScales(ViewWeights(node, op.rule), input_scale,
-                output ? static_cast<double>(output->scale[0]) : 0, bias, weights);
+    RaiseScales(
+        ViewWeights(node, op.rule), input_scale,
+        output && !output->wide() && !input.wide() ? static_cast<double>(output->scale[0]) : 0,
+        bias, weights);
     if (output) SimplifyMultipliers(input_scale, *output, weights);
   }
   weights.baked = QuantizeParameter(node.inputs[1]->constant, weights);

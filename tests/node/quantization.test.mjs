@@ -212,7 +212,7 @@ test('records of simulated grids are configs as well', async () => {
 
 test('simulated grids, which no other engine has, are compared as well', async () => {
   const dataset = images.slice(0, 4).map((feeds) => ({ feeds }));
-  for (const activations of [{ bits: 16 }, { format: 'e4m3' }, { rounding: 'HALF_UP' }]) {
+  for (const activations of [{ bits: 24 }, { format: 'e4m3' }, { rounding: 'HALF_UP' }]) {
     const config = { activations, recover: [] };
     const quantized = await quantize(model, { calibration: samples, config });
     const { samples: count, size } = await compare(model, quantized, { dataset });

@@ -286,12 +286,12 @@ test('a grid that no integer operator has is in no file', async (t) => {
     input %x: float32[1, 2, 3, 4]
     ${CONV}
     output %c`,
-    { activations: { bits: 12 } },
+    { activations: { bits: 20 } },
   );
   for (const format of ['qdq', 'qoperator', 'qonnx']) {
     assert.throws(
       () => result.toOnnx({ format }),
-      isError('UNSUPPORTED', { hint: /at most 8 bits/ }),
+      isError('UNSUPPORTED', { hint: /at most 16 bits/ }),
     );
   }
 });

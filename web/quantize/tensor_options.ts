@@ -7,8 +7,9 @@ import { type ConfigOf, checkSchema, choice, flag, integer, number } from '../ba
 /** @internal The options of one kind of tensor, with their meaning. */
 export const tensorOptions = {
   /**
-   * Default 8. Values of more than 8 bits are simulated in float, and toOnnx() cannot write them. One bit is
-   * bipolar (-1, 1) where `symmetric` is true, as for weights, and unipolar (0, 1) where it is false.
+   * Default 8. Activations of 9 to 16 bits are integers of 16 bits. Activations of more than 16 bits and weights of
+   * more than 8 are simulated in float, and toOnnx() cannot write them. One bit is bipolar (-1, 1) where `symmetric`
+   * is true, as for weights, and unipolar (0, 1) where it is false.
    */
   bits: integer(1, 32),
   /**

@@ -20,6 +20,10 @@ namespace requant {
 /// right-hand side.
 bool IsTransposedOperand(const Node& node);
 
+/// Whether the node's data, or its result, has 16-bit codes.
+bool IsWideData(const Node& node);
+bool IsWideResult(const Node& node);
+
 /// Whether this machine has a row's instructions and runs them fast.
 template <typename Row>
 bool IsUsable(const Row& row, bool relaxed) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/matrix/products.h"
+#include "ops/quantized/wide.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -20,6 +21,9 @@ constexpr LowerRow kRows[] = {
 }  // namespace
 
 std::span<const LowerRow> LowerTable() { return kRows; }
+
+bool IsWideData(const Node& node) { return IsWide(node.inputs[0]->type.dtype); }
+bool IsWideResult(const Node& node) { return IsWide(node.outputs[0]->type.dtype); }
 
 bool HasVolumes(const Graph& graph) {
   const auto& nodes = graph.nodes();

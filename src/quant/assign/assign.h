@@ -33,6 +33,9 @@ bool HasFloatForm(const Node& node, QuantRule rule);
 /// the node alone, without its neighbors.
 const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
                      const std::set<const Value*>& soi);
+/// Whether integer operators compute the node on codes of 8 bits, but not of 16: a ConvTranspose, a
+/// convolution of volumes, a product of two computed matrices.
+bool LacksWideForm(const Node& node, QuantRule rule);
 inline constexpr const char* kNoIntegerOperator = "it has no integer operator";
 /// Whether the node is a function of one 8-bit value, all its other inputs being scalar constants.
 bool IsTableCandidate(const Node& node, QuantRule rule);

@@ -96,6 +96,12 @@ int WeightAxis(const Node& node, QuantRule rule) {
   return -1;
 }
 
+bool LacksWideForm(const Node& node, QuantRule rule) {
+  if (rule == QuantRule::kMatMul) return WeightSlot(node, rule) < 0;
+  return rule == QuantRule::kConv &&
+         (node.Is(Op::kConvTranspose) || node.inputs[1]->constant.rank() > 4);
+}
+
 bool HasFloatForm(const Node& node, QuantRule rule) {
   return WeightSlot(node, rule) >= 0 && !node.Is(Op::kConvTranspose);
 }

@@ -228,8 +228,10 @@ void Baking::Activate() {
 void Baking::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
   const TensorQuantizationConfig& input = record_.Root(op.inputs[0]);
   const double input_scale = static_cast<double>(input.scale[0]);
+  // Sums with 16-bit codes on one side are multiplied in float64, so that no scale is too small.
+  const bool wide = input.wide() || (!op.float_output && record_.Root(op.outputs[0]).wide());
   const double output_scale =
-      op.float_output ? 0 : static_cast<double>(record_.Root(op.outputs[0]).scale[0]);
+      op.float_output || wide ? 0 : static_cast<double>(record_.Root(op.outputs[0]).scale[0]);
   TensorQuantizationConfig& config =
       Config(op.inputs[static_cast<size_t>(WeightSlot(node, op.rule))]);
   const Tensor& weights = node.inputs[1]->constant;

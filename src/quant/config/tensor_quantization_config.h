@@ -66,9 +66,11 @@ struct TensorQuantizationConfig {
   /// Whether no integer operator computes with such an activation, which is then simulated in
   /// float.
   bool exotic_activation() const {
-    return bits > 8 || exponential() || scale.size() > 1 || per_channel() ||
+    return bits > 16 || exponential() || scale.size() > 1 || per_channel() ||
            rounding != RoundingPolicy::kHalfEven;
   }
+  /// Whether activations have 16-bit codes (ops/quantized/wide.h).
+  bool wide() const { return dtype == DType::kInt16 || dtype == DType::kUint16; }
   bool exotic_weight() const { return bits > 8 || exponential(); }
   /// For weights: the scale of a row (WeightMatrix).
   double ScaleOfRow(int64_t row) const {

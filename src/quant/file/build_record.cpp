@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "ops/quantized/wide.h"
 #include "quant/assign/assign.h"
 #include "quant/file/file_quantization.h"
 #include "quant/graph/soi.h"
@@ -210,31 +211,31 @@ class RecordBuilder {
         !PadsOnGrid(node)) {
       return false;
     }
+    const bool bytes_only = LacksWideForm(node, op.rule);
     bool any_data = false;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const Value* value = node.inputs[slot];
       const auto index = static_cast<int>(slot);
       if (value == nullptr || index == weight) continue;
       // Floats that are cast from indices are data without a grid.
-      const bool is_data = value->type.dtype == DType::kFloat32;
-      if (soi_.contains(value) && !is_data) continue;
+      if (soi_.contains(value) && value->type.dtype != DType::kFloat32) continue;
       if (weight >= 0 && index == BiasSlot(node, op.rule)) continue;
       if (op.rule == QuantRule::kPassive && slot > 0) continue;
       const TensorQuantizationConfig* config = Read(node, slot);
       if (value->is_constant()) {
         const bool fits =
-            config && !config->baked.empty() && IsByte(config->dtype) && config->scale.size() == 1;
+            config && !config->baked.empty() && IsCode(config->dtype) && config->scale.size() == 1;
         if (!fits && !InTable(node, op) && op.op_type != "Clip") return false;
         continue;
       }
       any_data = true;
-      if (!IsInside(record_, value) && config == nullptr) return false;
+      if (config ? config->wide() && bytes_only : !IsInside(record_, value)) return false;
     }
     if (weight >= 0 && !IsGoodBias(node, op)) return false;
     for (const Value* output : node.outputs) {
-      if (output && IsMaterialized(record_, output) && !file_.writes.contains(output->name)) {
-        return false;
-      }
+      if (output == nullptr || !IsMaterialized(record_, output)) continue;
+      const auto written = file_.writes.find(output->name);
+      if (written == file_.writes.end() || (written->second.wide() && bytes_only)) return false;
     }
     return any_data;
   }

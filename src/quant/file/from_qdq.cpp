@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ops/quantized/wide.h"
 #include "quant/file/file_quantization.h"
 #include "quant/graph/prepare.h"
 #include "quant/grid/affine.h"
@@ -17,20 +18,21 @@ namespace {
 /// Inserts a pair: value -> Q -> DQ -> `rounded`.
 void WritePair(Graph& graph, Value* value, const TensorQuantizationConfig& config, Value* rounded) {
   const std::string& name = rounded->name;
-  const auto byte = [&](const char* what, int64_t number) {
+  const auto code = [&](const char* what, int64_t number) {
     Tensor tensor(config.dtype, {});
-    *static_cast<uint8_t*>(tensor.raw()) = static_cast<uint8_t>(number);
+    StoreCode(tensor.raw(), config.dtype, 0, static_cast<int32_t>(number));
     return graph.AddConstant(name + what, std::move(tensor));
   };
   Value* scale = graph.AddConstant(name + "_scale", Tensor::Scalar(config.scale[0]));
-  Value* zero_point = byte("_zero_point", config.offset[0]);
+  Value* zero_point = code("_zero_point", config.offset[0]);
   ValueType type = value->type;
   type.dtype = config.dtype;
   Value* integers =
       graph.AddOp("QuantizeLinear", "", {value, scale, zero_point}, name + "_q", type);
-  if (config.quant_max - config.quant_min < 255) {  // integers of four bits are stored in bytes
+  // Integers of four bits are stored in bytes.
+  if (config.quant_max - config.quant_min < CodeMax(config.dtype) - CodeMin(config.dtype)) {
     integers = graph.AddOp(
-        "Clip", "", {integers, byte("_low", config.quant_min), byte("_high", config.quant_max)},
+        "Clip", "", {integers, code("_low", config.quant_min), code("_high", config.quant_max)},
         name + "_q", type);
   }
   graph.AddNode("DequantizeLinear", "", {integers, scale, zero_point}, {rounded});

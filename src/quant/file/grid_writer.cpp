@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "quant/assign/assign.h"
+#include "quant/lower/simulated.h"
 
 namespace requant {
 
@@ -26,11 +27,12 @@ Graph GridWriter::Run() {
 void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format) {
   for (const auto& node : graph.nodes()) {
     const OperatorQuantization* op = record.Find(node->name);
-    if (op == nullptr || !op->simulated) continue;
+    if (op == nullptr || !op->simulated || !HasExoticGrid(*node, record)) continue;
     Fail(ErrorCode::kUnsupported,
          StrCat("the grid of operator '", node->name, "' cannot be said with ", format),
          {.node = node->name,
-          .hint = "use at most 8 bits, integers, HALF_EVEN and one scale for each activation"});
+          .hint = "use at most 16 bits for activations and 8 for weights, integers, HALF_EVEN and "
+                  "one scale for each activation"});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ops/quantized/wide.h"
 #include "quant/file/file_quantization.h"
 #include "quant/grid/affine.h"
 
@@ -10,7 +11,8 @@ namespace requant {
 namespace {
 
 bool IsSigned(DType dtype) {
-  return dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8;
+  return dtype == DType::kInt2 || dtype == DType::kInt4 || dtype == DType::kInt8 ||
+         dtype == DType::kInt16;
 }
 
 /// Whether several integers of the type share a byte.
@@ -20,7 +22,7 @@ bool IsPacked(DType dtype) {
 }
 
 bool IsParameterType(DType dtype) {
-  return IsByte(dtype) || IsPacked(dtype) || dtype == DType::kInt32;
+  return IsCode(dtype) || IsPacked(dtype) || dtype == DType::kInt32;
 }
 
 /// The 8-bit type that stores the integers of a narrower type here.
@@ -67,9 +69,9 @@ bool ReadConfig(const Node& node, DType dtype, int64_t rank, TensorQuantizationC
     config.quant_min = IsSigned(dtype) ? -codes / 2 : 0;
     config.quant_max = config.quant_min + codes - 1;
   }
-  const bool symmetric =
-      config.dtype != DType::kUint8 && std::all_of(config.offset.begin(), config.offset.end(),
-                                                   [](int32_t offset) { return offset == 0; });
+  const bool symmetric = config.dtype != DType::kUint8 && config.dtype != DType::kUint16 &&
+                         std::all_of(config.offset.begin(), config.offset.end(),
+                                     [](int32_t offset) { return offset == 0; });
   config.policy = kLinear | (config.scale.size() > 1 ? kPerChannel : kPerTensor) |
                   (symmetric ? kSymmetrical : kAsymmetrical);
   config.observer = "file";
@@ -161,8 +163,7 @@ class PairRemover {
   /// Like ReadConfig, with the codes of a Clip that follows the node.
   bool ReadPair(const Node& quantize, TensorQuantizationConfig& config) const {
     if (!ReadConfig(quantize, QuantizedType(quantize), 0, config)) return false;
-    const Node* limit = graph_.SoleConsumer(quantize.outputs[0]);
-    if (limit && limit->Is(Op::kClip)) ReadLimit(*limit, config);
+    LimitOf(quantize.outputs[0], config);
     return true;
   }
 
@@ -176,20 +177,40 @@ class PairRemover {
     }
   }
 
-  /// Reads a range of codes narrower than the type's, which to_qdq.cpp writes as a Clip.
-  static bool ReadLimit(const Node& clip, TensorQuantizationConfig& config) {
-    const Tensor* low = clip.constant(1);
-    const Tensor* high = clip.constant(2);
-    if (low == nullptr || high == nullptr || low->dtype() != config.dtype) return false;
+  static bool IsCast(const Node* node, DType to) {
+    return node && node->op_type == "Cast" && node->domain.empty() &&
+           node->attributes.Int("to", 0) == static_cast<int64_t>(to);
+  }
+
+  /// Reads a range of codes narrower than the type's, which simulated.cpp writes (LimitInFile): a
+  /// Clip, for 16 bits between two Casts. Returns these nodes; none for other readers.
+  std::vector<Node*> LimitOf(const Value* integers, TensorQuantizationConfig& config) const {
+    std::vector<Node*> nodes = {graph_.SoleConsumer(integers)};
+    const bool cast = IsCast(nodes[0], DType::kInt32);
+    if (cast) nodes.push_back(graph_.SoleConsumer(nodes[0]->outputs[0]));
+    const Node* clip = nodes.back();
+    if (clip == nullptr || !clip->Is(Op::kClip)) return {};
+    if (cast) {
+      nodes.push_back(graph_.SoleConsumer(clip->outputs[0]));
+      if (!IsCast(nodes.back(), config.dtype)) return {};
+    }
+    const Tensor* low = clip->constant(1);
+    const Tensor* high = clip->constant(2);
+    const DType wanted = cast ? DType::kInt32 : config.dtype;
+    if (low == nullptr || high == nullptr || low->dtype() != wanted) return {};
     const int64_t lowest = low->AsInt64(0);
     const int64_t highest = high->AsInt64(0);
+    const int most = DTypeBits(config.dtype);
     int bits = 1;
-    while (bits < 8 && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
-    if (lowest >= highest || bits == 8) return false;
+    while (bits < most && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
+    if (lowest >= highest || bits == most || lowest < StorageMin(config.dtype) ||
+        highest > StorageMax(config.dtype)) {
+      return {};
+    }
     config.quant_min = lowest;
     config.quant_max = highest;
     config.bits = bits;
-    return true;
+    return nodes;
   }
 
   void RemovePair(Node& quantize) {
@@ -207,16 +228,15 @@ class PairRemover {
       graph_.MakeConstant(integers, Folded(quantize, numbers));
       return;
     }
-    if (config.scale.size() != 1 || !IsByte(config.dtype)) return;
+    if (config.scale.size() != 1 || !IsCode(config.dtype)) return;
     // The integers are a graph output: the node stays, as in ReadIntegers.
     const bool stays = graph_.IsOutput(integers);
     if (stays && (graph_.IsInput(real) || graph_.SoleConsumer(real) != &quantize)) return;
-    Node* limit = stays ? nullptr : graph_.SoleConsumer(integers);
-    if (limit && limit->Is(Op::kClip) && ReadLimit(*limit, config)) {
-      integers = limit->outputs[0];
+    std::vector<Node*> limit;
+    if (!stays) limit = LimitOf(integers, config);
+    if (!limit.empty()) {
+      integers = limit.back()->outputs[0];
       if (graph_.IsOutput(integers)) return;
-    } else {
-      limit = nullptr;
     }
     std::vector<Node*> pairs = integers->consumers;
     bool named = graph_.IsOutput(real) || graph_.IsInput(real);  // a value has only one name
@@ -242,7 +262,10 @@ class PairRemover {
       graph_.ReplaceAndKeepName(result, real);
       graph_.EraseNode(pair);
     }
-    if (limit) graph_.EraseNode(limit);
+    while (!limit.empty()) {
+      graph_.EraseNode(limit.back());
+      limit.pop_back();
+    }
     if (!stays) {
       found_.reads.erase({quantize.name, 0});  // the name may pass to another node
       graph_.EraseNode(&quantize);
@@ -257,7 +280,7 @@ class PairRemover {
     const Value* integers = node.inputs[0];
     const auto& shape = node.outputs[0]->type.shape;
     TensorQuantizationConfig config;
-    if (!IsByte(integers->type.dtype) ||
+    if (!IsCode(integers->type.dtype) ||
         !ReadConfig(node, integers->type.dtype, shape ? static_cast<int64_t>(shape->size()) : 0,
                     config) ||
         config.scale.size() != 1) {

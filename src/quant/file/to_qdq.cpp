@@ -1,9 +1,13 @@
 // Writes the float graph with Q/DQ pairs, the form that other runtimes read.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/quantized/wide.h"
 #include "quant/file/grid_writer.h"
 #include "quant/graph/prepare.h"
 #include "quant/grid/affine.h"
+#include "quant/lower/simulated.h"
 
 namespace requant {
 namespace {
@@ -40,21 +44,13 @@ class QdqWriter : public GridWriter {
     return out;
   }
 
-  /// Limits integers to a range of codes narrower than the type's.
-  Value* Limit(const std::string& name, Value* integers, const Format& format) {
-    Value* low = out_.AddConstant(name + "_low", ZeroPoints(format.dtype, {format.low}, {}));
-    Value* high = out_.AddConstant(name + "_high", ZeroPoints(format.dtype, {format.high}, {}));
-    return out_.AddOp("Clip", "", {integers, low, high}, name + "_q", integers->type, {},
-                      name + "_limit");
-  }
-
   static Tensor ZeroPoints(DType dtype, const std::vector<int32_t>& offsets, Shape shape) {
     Tensor out(dtype, std::move(shape));
     for (size_t i = 0; i < offsets.size(); ++i) {
       if (dtype == DType::kInt32) {
         out.data<int32_t>()[i] = offsets[i];
       } else {
-        static_cast<uint8_t*>(out.raw())[i] = static_cast<uint8_t>(offsets[i]);
+        StoreCode(out.raw(), dtype, static_cast<int64_t>(i), offsets[i]);
       }
     }
     return out;
@@ -71,9 +67,7 @@ class QdqWriter : public GridWriter {
     Value* integers =
         out_.AddOp("QuantizeLinear", "", {real, scale, zero_point}, name + "_q",
                    {small ? narrow : format.dtype, value->type.shape}, {}, name + "_quantize");
-    if (format.narrow() && !small) {
-      integers = Limit(name, integers, format);
-    }
+    if (format.narrow() && !small) integers = LimitInFile(out_, name, integers, format);
     return out_.AddOp("DequantizeLinear", "", {integers, scale, zero_point}, std::move(result),
                       value->type, {}, name + "_dequantize");
   }
@@ -114,7 +108,10 @@ class QdqWriter : public GridWriter {
 Graph ToQdq(const QuantizedModel& model, int narrowest) {
   if (model.record.expand_signs) return ToQdq(model.record.expand_signs(model), narrowest);
   Graph graph = QdqWriter(model, narrowest).Run();
-  if (narrowest <= 4) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
+  const bool wide = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is(Op::kQuantizeLinear) && IsWide(node->outputs[0]->type.dtype);
+  });
+  if (narrowest <= 4 || wide) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
   return graph;
 }
 

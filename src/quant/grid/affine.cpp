@@ -8,6 +8,7 @@
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
+#include "ops/quantized/wide.h"
 
 namespace requant {
 namespace {
@@ -102,16 +103,18 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   config.small_float = settings.small_float;
   if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
   const int64_t half = int64_t{1} << (config.bits - 1);
+  // Only activations are stored in 16 bits.
+  const bool in_words = config.bits > 16 || (weights && config.bits > 8);
   // Zero points are int32, which cannot hold those of unsigned codes of 32 bits.
   if (symmetric || settings.is_signed || config.bits == 32) {
-    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kInt8;
+    config.dtype = in_words ? DType::kInt32 : config.bits > 8 ? DType::kInt16 : DType::kInt8;
     config.quant_max = half - 1;
     const bool whole = !symmetric || settings.full_range ||
                        settings.formula == ScaleFormula::kPpq ||
                        settings.formula == ScaleFormula::kCambricon;
     config.quant_min = whole ? -half : -config.quant_max;
   } else {
-    config.dtype = config.bits > 8 ? DType::kInt32 : DType::kUint8;
+    config.dtype = in_words ? DType::kInt32 : config.bits > 8 ? DType::kUint16 : DType::kUint8;
     config.quant_min = 0;
     config.quant_max = 2 * half - 1;
   }
@@ -206,6 +209,8 @@ int64_t StorageMin(DType dtype) {
   switch (dtype) {
     case DType::kInt8:
       return -128;
+    case DType::kInt16:
+      return -32768;
     case DType::kInt32:
       return std::numeric_limits<int32_t>::min();
     default:
@@ -217,6 +222,10 @@ int64_t StorageMax(DType dtype) {
   switch (dtype) {
     case DType::kInt8:
       return 127;
+    case DType::kInt16:
+      return 32767;
+    case DType::kUint16:
+      return 65535;
     case DType::kInt32:
       return std::numeric_limits<int32_t>::max();
     default:
@@ -279,12 +288,10 @@ Tensor QuantizeParameter(const Tensor& values, const TensorQuantizationConfig& c
     const double shifted = RoundToCode(scaled, config) + config.offset[channel];
     const auto integer = static_cast<int32_t>(std::clamp(
         shifted, static_cast<double>(config.quant_min), static_cast<double>(config.quant_max)));
-    if (config.dtype == DType::kUint8) {
-      static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(integer);
-    } else if (config.dtype == DType::kInt8) {
-      static_cast<int8_t*>(to)[i] = static_cast<int8_t>(integer);
-    } else {
+    if (config.dtype == DType::kInt32) {
       static_cast<int32_t*>(to)[i] = integer;
+    } else {
+      StoreCode(to, config.dtype, i, integer);
     }
   }
   return out;

@@ -55,7 +55,7 @@ double RoundToCode(double scaled, const TensorQuantizationConfig& config);
 /// Quantizes and dequantizes one number by the config; `channel` is as in config.scale.
 float FakeQuantize(float value, const TensorQuantizationConfig& config, size_t channel = 0);
 
-/// The smallest and the largest integer of a storage type (int8, uint8, int32).
+/// The smallest and the largest integer of a storage type (of 8, 16 or 32 bits).
 int64_t StorageMin(DType dtype);
 int64_t StorageMax(DType dtype);
 

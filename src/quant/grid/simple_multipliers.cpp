@@ -45,8 +45,8 @@ double NextWithFewTies(double k) { return std::fmod(k, 4) == 0 ? k + 1 : k; }
 double SimplifyMultipliers(double input_scale, const TensorQuantizationConfig& output,
                            TensorQuantizationConfig& config) {
   if (config.bits < kLeastBits || output.bits < kLeastBits || config.exotic_weight() ||
-      output.exotic_activation() || output.per_channel() || (config.policy & kPowerOf2) ||
-      config.formula != ScaleFormula::kOnnx) {
+      output.exotic_activation() || output.wide() || output.per_channel() ||
+      (config.policy & kPowerOf2) || config.formula != ScaleFormula::kOnnx) {
     return 0;
   }
   const double unit = static_cast<double>(output.scale[0]) / input_scale / kSimpleUnits;

@@ -87,7 +87,7 @@ class SumSimplifier {
   bool Fits(int index) const {
     const TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
     return config.state == QuantizationState::kActivated && config.scale.size() == 1 &&
-           config.bits >= kLeastBits && !config.exotic_activation() &&
+           config.bits >= kLeastBits && !config.exotic_activation() && !config.wide() &&
            !(config.policy & kPowerOf2) &&
            // users of other formulas want their exact scales
            config.formula == ScaleFormula::kOnnx;

@@ -1,4 +1,4 @@
-// Lowers Add, Sub, Mul and Concat of 8-bit values.
+// Lowers Add, Sub, Mul and Concat.
 #include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
 
@@ -62,12 +62,13 @@ void EmitBinary(Lowering& lowering, const Node& node, const OperatorQuantization
 
 }  // namespace
 
-/// Lowers Sub to the sum with the negated operand, as com.microsoft has no QLinearSub.
+/// Lowers Sub of 8 bits to the sum with the negated operand, as com.microsoft has no QLinearSub.
 void LowerSum(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const Operand a = ReadOperand(lowering, node, op, 0);
   Operand b = ReadOperand(lowering, node, op, 1);
-  if (node.Is(Op::kSub)) b = Negated(lowering, node, b);
-  EmitBinary(lowering, node, op, "QLinearAdd", a, b);
+  const bool wide = lowering.UsesWide(op);
+  if (node.Is(Op::kSub) && !wide) b = Negated(lowering, node, b);
+  EmitBinary(lowering, node, op, node.Is(Op::kSub) && wide ? "QLinearSub" : "QLinearAdd", a, b);
 }
 
 void LowerProduct(Lowering& lowering, const Node& node, const OperatorQuantization& op) {

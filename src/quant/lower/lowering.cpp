@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
+#include "ops/quantized/wide.h"
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 
@@ -17,14 +18,12 @@ namespace {
 ValueType TypeLike(const Value* value, DType dtype) { return {dtype, value->type.shape}; }
 
 Tensor IntegerScalar(DType dtype, int64_t value) {
-  switch (dtype) {
-    case DType::kInt8:
-      return Tensor::Scalar(static_cast<int8_t>(value));
-    case DType::kUint8:
-      return Tensor::Scalar(static_cast<uint8_t>(value));
-    default:
-      return Tensor::Scalar(static_cast<int32_t>(value));
+  if (IsCode(dtype)) {
+    Tensor scalar(dtype, {});
+    StoreCode(scalar.raw(), dtype, 0, static_cast<int32_t>(value));
+    return scalar;
   }
+  return Tensor::Scalar(static_cast<int32_t>(value));
 }
 
 /// The bounds of a Relu, or of a Clip with constant bounds.
@@ -40,9 +39,9 @@ std::pair<float, float> ActivationBounds(const Node& node) {
 }  // namespace
 
 Format FormatOf(const TensorQuantizationConfig& config) {
-  if (config.scale.size() != 1 || config.offset.size() != 1 || !IsByte(config.dtype)) {
+  if (config.scale.size() != 1 || config.offset.size() != 1 || !IsCode(config.dtype)) {
     Fail(ErrorCode::kInvalidQuantization,
-         StrCat("the quantization of value '", config.value, "' has no 8-bit scale"),
+         StrCat("the quantization of value '", config.value, "' has no scale of 8 or 16 bits"),
          {.node = config.node, .value = config.value, .hint = "calibrate the model first"});
   }
   Format format{config.dtype,
@@ -53,7 +52,7 @@ Format FormatOf(const TensorQuantizationConfig& config) {
                 config.bipolar(),
                 config.threshold};
   // Codes of 8 bits keep -128 although the scale was chosen for [-127, 127]: it does no harm.
-  if (config.bits < 8) {
+  if (config.bits < DTypeBits(config.dtype)) {
     format.low = static_cast<int32_t>(config.quant_min);
     format.high = static_cast<int32_t>(config.quant_max);
   }
@@ -63,20 +62,21 @@ Format FormatOf(const TensorQuantizationConfig& config) {
 bool Format::narrow() const { return low > StorageMin(dtype) || high < StorageMax(dtype); }
 
 Tensor PatternValues(const Format& from) {
-  Tensor values(DType::kFloat32, {256});
-  for (int bits = 0; bits < 256; ++bits) {
-    const int32_t q = from.dtype == DType::kInt8 && bits > 127 ? bits - 256 : bits;
+  const int32_t count = 1 << DTypeBits(from.dtype);
+  const int32_t most = CodeMax(from.dtype);
+  Tensor values(DType::kFloat32, {count});
+  for (int32_t bits = 0; bits < count; ++bits) {
+    const int32_t q = bits > most ? bits - count : bits;
     values.data<float>()[bits] = DequantizeLinear(q, from.scale, from.offset);
   }
   return values;
 }
 
 Tensor TableFrom(const Tensor& values, const Format& to) {
-  Tensor table(to.dtype, {256});
-  auto* bytes = static_cast<uint8_t*>(table.raw());
-  for (int64_t i = 0; i < 256; ++i) {
-    bytes[i] = static_cast<uint8_t>(
-        QuantizeLinear(values.data<float>()[i], to.scale, to.offset, {to.low, to.high}));
+  Tensor table(to.dtype, {values.count()});
+  for (int64_t i = 0; i < values.count(); ++i) {
+    StoreCode(table.raw(), to.dtype, i,
+              QuantizeLinear(values.data<float>()[i], to.scale, to.offset, {to.low, to.high}));
   }
   return table;
 }
@@ -153,6 +153,11 @@ Value* Lowering::Float(const Value* value) {
        {.value = value->name});
 }
 
+bool Lowering::HasWide(const std::vector<Value*>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Value* input) { return input && IsWide(input->type.dtype); });
+}
+
 Value* Lowering::AnyForm(const Value* value) {
   Forms& forms = forms_[value];
   if (forms.real == nullptr && !forms.integers.empty()) return forms.integers[0].second;
@@ -181,14 +186,22 @@ Value* Lowering::IntegerInput(const Node& node, const OperatorQuantization& op, 
 }
 
 void Lowering::EmitLut(Value* integers, Tensor table, Value* result, std::string node_name) {
+  const bool wide = table.count() != 256 || IsWide(table.dtype());
   Value* constant = Constant(node_name + "_table", std::move(table));
-  out_.AddNode("Lut", kRequantDomain, {integers, constant}, {result}, {}, std::move(node_name));
+  out_.AddNode(wide ? "Lut16" : "Lut", kRequantDomain, {integers, constant}, {result}, {},
+               std::move(node_name));
 }
 
 Value* Lowering::Requantize(const Value* value, Value* integers, const Format& from,
                             const Format& to) {
   if (!options_.use_lut) return Quantize(value, Dequantized(value, integers, from), to);
   Value* made = NewInteger(value, to);
+  if (IsWide(from.dtype) || IsWide(to.dtype)) {
+    out_.AddNode("Requantize16", kRequantDomain,
+                 {integers, ScaleOf(from), ZeroPointOf(from), ScaleOf(to), ZeroPointOf(to)}, {made},
+                 {}, value->name + "_requantize");
+    return Limited(value, made, to);
+  }
   EmitLut(integers, TableFrom(PatternValues(from), to), made, value->name + "_requantize");
   return made;
 }
@@ -197,6 +210,12 @@ void Lowering::EmitCompute(const Node& node, const OperatorQuantization& op, std
                            std::string domain, std::vector<Value*> inputs,
                            AttributeMap attributes) {
   const Format format = FormatOfSlot(op.outputs[0]);
+  // The operators that only move codes do not start with a Q.
+  const bool wide = op_type[0] == 'Q' && (IsWide(format.dtype) || HasWide(inputs));
+  if (wide) {
+    op_type += "16";
+    domain = kRequantDomain;
+  }
   if (op.activation.empty()) {
     Value* result = NewInteger(node.outputs[0], format);
     out_.AddNode(std::move(op_type), std::move(domain), std::move(inputs), {result},
@@ -225,9 +244,10 @@ void Lowering::EmitCompute(const Node& node, const OperatorQuantization& op, std
   SetInteger(final_value, result, format);
 }
 
-void Lowering::CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs) {
-  out_.AddNode(node.op_type, node.domain, std::move(inputs), std::move(outputs), node.attributes,
-               node.name);
+Node* Lowering::CopyNode(const Node& node, std::vector<Value*> inputs,
+                         std::vector<Value*> outputs) {
+  return out_.AddNode(node.op_type, node.domain, std::move(inputs), std::move(outputs),
+                      node.attributes, node.name);
 }
 
 void Lowering::LowerFloat(const Node& node) {
@@ -245,6 +265,15 @@ void Lowering::LowerFloat(const Node& node) {
     if (value) SetFloat(value, outputs.back());
   }
   CopyNode(node, std::move(inputs), std::move(outputs));
+}
+
+bool Lowering::UsesWide(const OperatorQuantization& op) const {
+  const auto wide = [this](int index) {
+    return index >= 0 && IsQuantizing(Own(index).state) && record().Root(index).wide();
+  };
+  return std::any_of(op.inputs.begin(), op.inputs.end(), wide) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), wide) ||
+         (op.table_config >= 0 && record().Root(op.table_config).wide());
 }
 
 namespace {
@@ -285,6 +314,10 @@ Graph Lowering::Run() {
       if (!op->absorbed_by.empty()) continue;
       if (op->simulated) {
         op->lower_simulated(*this, *node, *op);
+        continue;
+      }
+      if (options_.lower_wide && UsesWide(*op)) {
+        options_.lower_wide(*this, *node, *op);
         continue;
       }
       if (!op->table.empty()) {

@@ -31,9 +31,9 @@ struct Format {
 
 Format FormatOf(const TensorQuantizationConfig& config);
 
-/// Make tables with 256 entries, by the bit pattern of `from`: dequantize -> (any function) ->
-/// quantize. PatternValues gives the dequantized patterns; `values` are the function's results for
-/// them.
+/// Make tables with 256 or 65536 entries, by the bit pattern of `from`: dequantize -> (any
+/// function) -> quantize. PatternValues gives the dequantized patterns; `values` are the function's
+/// results for them.
 Tensor PatternValues(const Format& from);
 Tensor TableFrom(const Tensor& values, const Format& to);
 
@@ -78,12 +78,16 @@ class Lowering {
   /// Adds the node that computes `node` and the activation it absorbs, in the format of its output.
   void EmitCompute(const Node& node, const OperatorQuantization& op, std::string op_type,
                    std::string domain, std::vector<Value*> inputs, AttributeMap attributes = {});
+  /// Whether an input has 16-bit codes (ops/quantized/wide.h).
+  static bool HasWide(const std::vector<Value*>& inputs);
+  /// Whether a grid of the operator has 16-bit codes.
+  bool UsesWide(const OperatorQuantization& op) const;
   /// Limits `integers` to the format's codes, if its type has more.
   Value* Limited(const Value* value, Value* integers, const Format& format);
   /// Computes the operator in float on its grids, with everything that it computes for others.
   static void LowerSimulated(Lowering& lowering, const Node& node, const OperatorQuantization& op);
   /// Copies a float node unchanged, with the given inputs and outputs.
-  void CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs);
+  Node* CopyNode(const Node& node, std::vector<Value*> inputs, std::vector<Value*> outputs);
 
  private:
   struct Forms {
@@ -92,6 +96,7 @@ class Lowering {
   };
 
   void LowerFloat(const Node& node);
+  Value* Parameter(const std::string& name, const TensorQuantizationConfig& config);
   void EmitSimulated(const Node& node, bool last);
   Value* OnGrid(const std::string& name, Value* real, const TensorQuantizationConfig& config);
 

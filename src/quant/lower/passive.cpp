@@ -1,4 +1,5 @@
 // Lowers operators that move or select values: they work on the integers themselves.
+#include "ops/quantized/wide.h"
 #include "quant/lower/lowering.h"
 
 namespace requant {
@@ -26,7 +27,10 @@ void LowerPassive(Lowering& lowering, const Node& node, const OperatorQuantizati
   for (const Value* value : node.outputs) {
     outputs.push_back(value ? lowering.NewInteger(value, format) : nullptr);
   }
-  lowering.CopyNode(node, std::move(inputs), outputs);
+  Node* made = lowering.CopyNode(node, std::move(inputs), outputs);
+  if (IsWide(format.dtype) && node.op_type.ends_with("MaxPool")) {
+    made->Retype(node.op_type + "16", kRequantDomain);
+  }
   for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
     const Value* value = node.outputs[slot];
     if (value == nullptr) continue;

@@ -30,7 +30,9 @@ void LowerAverage(Lowering& lowering, const Node& node, const OperatorQuantizati
   SymbolicShape pooled_shape(shape.size(), Dim(1));
   pooled_shape[0] = shape[0];
   pooled_shape[1] = shape[1];
-  Value* pooled = graph.AddOp("QLinearGlobalAveragePool", kMicrosoftDomain, inputs,
+  const bool wide = lowering.UsesWide(op);
+  Value* pooled = graph.AddOp(wide ? "QLinearGlobalAveragePool16" : "QLinearGlobalAveragePool",
+                              wide ? kRequantDomain : kMicrosoftDomain, inputs,
                               node.outputs[0]->name + "_pooled_q", {output.dtype, pooled_shape},
                               std::move(attributes), node.name);
   Value* result = lowering.NewInteger(node.outputs[0], output);

@@ -1,6 +1,6 @@
-// Lowers functions of one 8-bit value: to ai.requant::Lut, or to the float operators between
-// DequantizeLinear and QuantizeLinear. Both give the same integers, because the table is filled by
-// exactly these operators.
+// Lowers functions of one value: to ai.requant::Lut (Lut16 for 16 bits), or to the float operators
+// between DequantizeLinear and QuantizeLinear. Both give the same integers, because the table is
+// filled by exactly these operators.
 #include <map>
 
 #include "quant/assign/table_region.h"
@@ -11,7 +11,10 @@ namespace {
 
 /// Whether the table maps every code to itself, as a factor does that only changes the scale.
 bool IsIdentity(const Tensor& table, const Format& from, const Format& to) {
-  if (from.dtype != to.dtype || from.low != to.low || from.high != to.high) return false;
+  if (from.dtype != to.dtype || from.low != to.low || from.high != to.high ||
+      table.count() != 256) {
+    return false;
+  }
   for (int32_t code = from.low; code <= from.high; ++code) {
     const auto pattern = static_cast<uint8_t>(code);
     if (static_cast<const uint8_t*>(table.raw())[pattern] != pattern) return false;

@@ -2,6 +2,7 @@
 // com.microsoft::QGemm and MatMul to QLinearMatMul.
 #include <algorithm>
 
+#include "ops/quantized/wide.h"
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
@@ -83,7 +84,7 @@ void EmitDequantizedConvolution(Lowering& lowering, const Node& node,
 }  // namespace
 
 /// Lowers a layer that writes floats: ConvInteger or MatMulInteger, times the scales, plus the
-/// bias.
+/// bias. Data of 16 bits has one operator for the product and the scales.
 void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantization& op) {
   const bool conv = op.rule == QuantRule::kConv;
   const Format input = lowering.FormatOfSlot(op.inputs[0]);
@@ -102,8 +103,6 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
     lowering.graph().RenameValue(weights.integers, name + "_rows");
     weights.integers = lowering.Constant(name, Transposed(config.baked));
   }
-  std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
-  if (!config.symmetric()) inputs.push_back(weights.zero_point);
   // A constant with one number per channel, in a shape that broadcasts.
   const auto spread = [&](const std::vector<float>& numbers) {
     Shape shape = {static_cast<int64_t>(numbers.size())};
@@ -116,17 +115,26 @@ void LowerToFloat(Lowering& lowering, const Node& node, const OperatorQuantizati
   Graph& graph = lowering.graph();
   const std::string& name = result->name;
   const std::string inner = name + "_sums";  // prefix of all values in between; made unique
-  const ValueType type{DType::kInt32, result->type.shape};
-  Value* sums = graph.AddOp(conv ? "ConvInteger" : "MatMulInteger", "", std::move(inputs), inner,
-                            type, conv ? node.attributes : AttributeMap(), node.name);
-  AttributeMap to_float;
-  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
-  Value* real = graph.AddOp("Cast", "", {sums}, inner, result->type, std::move(to_float));
   const TensorQuantizationConfig* bias =
       op.inputs.size() > 2 && op.inputs[2] >= 0 ? &lowering.Own(op.inputs[2]) : nullptr;
   const bool biased = bias && !bias->baked.empty();
+  const AttributeMap attributes = conv ? node.attributes : AttributeMap();
   Value* product = graph.AddValue(biased ? inner : name, result->type);
-  graph.AddNode("Mul", "", {real, lowering.Constant(inner, spread(scales))}, {product});
+  if (IsWide(input.dtype)) {
+    graph.AddNode(conv ? "QLinearConv16" : "QLinearMatMul16", kRequantDomain,
+                  {data, lowering.ScaleOf(input), lowering.ZeroPointOf(input), weights.integers,
+                   weights.scale, weights.zero_point},
+                  {product}, attributes, node.name);
+  } else {
+    std::vector<Value*> inputs = {data, weights.integers, lowering.ZeroPointOf(input)};
+    if (!config.symmetric()) inputs.push_back(weights.zero_point);
+    Value* sums = graph.AddOp(conv ? "ConvInteger" : "MatMulInteger", "", std::move(inputs), inner,
+                              {DType::kInt32, result->type.shape}, attributes, node.name);
+    AttributeMap to_float;
+    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+    Value* real = graph.AddOp("Cast", "", {sums}, inner, result->type, std::move(to_float));
+    graph.AddNode("Mul", "", {real, lowering.Constant(inner, spread(scales))}, {product});
+  }
   if (biased) {
     Value* sum = graph.AddValue(name, result->type);
     const Tensor numbers = DequantizeParameter(bias->baked, *bias);

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/verify.h"
+#include "ops/quantized/wide.h"
 #include "quant/model.h"
 #include "quant/recover/learn/blocks.h"
 #include "quant/recover/learn/tape.h"
@@ -187,7 +190,7 @@ TEST(Simulated, ExoticGridsRun) {
   small_weights.small_float = {4, 3};
   const std::vector<Case> cases = {
       {"16 bits", {.bits = 16}, wide_weights, 60},
-      {"12 bits", {.bits = 12}, plain, 30},
+      {"20 bits", {.bits = 20}, plain, 30},
       {"e4m3", {.symmetric = true, .small_float = {4, 3}}, small_weights, 22},
       {"e5m2", {.symmetric = true, .small_float = {5, 2}}, plain, 15},
       {"per channel", {.symmetric = true, .per_channel = true, .axis = 1}, plain, 25},
@@ -218,12 +221,12 @@ TEST(Simulated, ExoticGridsRun) {
 
 TEST(LowBits, StayInsideTheirCodes) {
   const Graph graph = SmallNetwork();
-  for (const int bits : {2, 3, 4, 5}) {
+  for (const int bits : {2, 3, 4, 5, 9, 12, 15}) {
     for (const bool symmetric : {false, true}) {
       QuantizeOptions options;
       options.global.activations.bits = bits;
       options.global.activations.symmetric = symmetric;
-      options.global.weights.bits = bits;
+      options.global.weights.bits = std::min(bits, 8);
       const QuantizedModel model = QuantizeGraph(graph, options);
       const Graph integer = LowerToInteger(model).Release();
       VerifyGraph(integer);
@@ -231,7 +234,7 @@ TEST(LowBits, StayInsideTheirCodes) {
       std::map<std::string, std::pair<int64_t, int64_t>> seen;
       InterpretOptions watch;
       watch.observe = [&](const Value& value, const Tensor& tensor) {
-        if (!IsByte(tensor.dtype())) return;
+        if (!IsCode(tensor.dtype())) return;
         // The results of an operator before its Clip may differ.
         for (const Node* reader : value.consumers) {
           if (reader->Is("Clip")) return;
@@ -245,7 +248,8 @@ TEST(LowBits, StayInsideTheirCodes) {
       // Exported files give the same.
       const double step = static_cast<double>(OutputScale(model, "y_node"));
       EXPECT_LE(LargestDifference(ToQdq(model), integer), 1.01 * step);
-      EXPECT_EQ(LargestDifference(ToQOperator(model), integer), 0);
+      // There, ONNX Runtime computes 16-bit codes in float.
+      EXPECT_LE(LargestDifference(ToQOperator(model), integer), bits > 8 ? 1.01 * step : 0);
       const std::optional<QuantizedModel> read = FromQdq(ToQdq(model));
       ASSERT_TRUE(read.has_value());
       EXPECT_EQ(LargestDifference(LowerToInteger(*read).graph(), integer), 0);
