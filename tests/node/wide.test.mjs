@@ -3,14 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  InferenceSession,
-  configOf,
-  loadModel,
-  quantize,
-  readQuantized,
-  train,
-} from 'requant';
+import { InferenceSession, configOf, loadModel, quantize, readQuantized, train } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
 import { randomSource } from './ort_operators.mjs';
 import {
