@@ -64,11 +64,15 @@ std::string Trained(const QuantizedModel& model, const Graph& graph, const Train
       trainer->Restore(state);
       EXPECT_EQ(trainer->State(), state);
     }
-    if (snapshots && batch > 0) EXPECT_FALSE(Bits(trainer->Snapshot()).empty());
+    if (snapshots && batch > 0) {
+      EXPECT_FALSE(Bits(trainer->Snapshot()).empty());
+    }
     if (batch == 3) trainer->Freeze();
     LearnBatch(*trainer, graph, batch);
   }
-  if (snapshots) EXPECT_EQ(Bits(trainer->Snapshot()), Bits(trainer->Snapshot()));
+  if (snapshots) {
+    EXPECT_EQ(Bits(trainer->Snapshot()), Bits(trainer->Snapshot()));
+  }
   return Bits(trainer->Finish());
 }
 

@@ -288,7 +288,8 @@ TEST(Observer, AciqClipsLaplaceValuesWhereThePaperDoes) {
     // Half of the distribution has steps of half the size, as with one bit more.
     const Range half = Show(*MakeObserver(config), {LaplaceValues(200000, 0, true)});
     EXPECT_EQ(half.min, 0);
-    if (bits < 6) EXPECT_NEAR(half.max, clips[bits - 1].second, 0.02 * half.max) << bits;
+    if (bits == 6) continue;
+    EXPECT_NEAR(half.max, clips[bits - 1].second, 0.02 * half.max) << bits;
   }
 }
 
