@@ -208,7 +208,7 @@ test('configs that name what is not there', async () => {
     [{ activations: { observer: 'magic' } }, /magic/],
     [{ recover: ['magic'] }, /magic/],
     [{ target: 'magic' }, /magic/],
-    [{ activations: { bits: 1 } }, /bits/],
+    [{ activations: { bits: 0 } }, /bits/],
   ]) {
     await assert.rejects(quantize(model, { calibration: calibration(2), config }), (error) => {
       assert.equal(error.code, 'INVALID_ARGUMENT');
