@@ -169,7 +169,7 @@ describe('config', () => {
     [{ floatOutput: true }, 'config.floatOutput', /"floatOutputs"/],
     [{ operators: { a: { floatOutput: 1 } } }, 'config.operators["a"].floatOutput'],
     [{ activations: { bits: 33 } }, 'config.activations.bits'],
-    [{ weights: { bits: 1 } }, 'config.weights.bits'],
+    [{ weights: { bits: 0 } }, 'config.weights.bits'],
     [{ activations: { bits: '8' } }, 'config.activations.bits'],
     [{ activations: { perChannel: 1 } }, 'config.activations.perChannel'],
     [{ activations: { observer: 'mean' } }, 'config.activations.observer'],
