@@ -185,7 +185,8 @@ for (const name of ['resnet20_cifar10', 'mobilenet_v1_025_224']) {
       const { outputs, plan } = await runAll(low, samples.slice(0, 1));
       const kernels = plan.steps.map(({ kernel }) => kernel);
       assert.ok(!kernels.includes('reference'), `${form}: ${kernels.join()}`);
-      if (name === 'resnet20_cifar10' && form.startsWith('W1')) {
+      // More bits of activations are products of bytes where one instruction makes sixteen of them.
+      if (name === 'resnet20_cifar10' && /^W1A[12]/.test(form)) {
         assert.ok(
           kernels.some((kernel) => /lookup|popcount|carry_save|narrow/.test(kernel)),
           form,
