@@ -46,6 +46,8 @@ export class Training {
   #pending = 0;
   /** Sums over this epoch. */
   #sums = { done: 0, loss: 0, correct: 0, labelled: 0 };
+  /** The quality of the latest epoch, and the best one. */
+  #last: Quality | undefined;
   #best: BestEpoch | undefined;
   #bestState: Uint8Array | undefined;
 
@@ -239,10 +241,12 @@ export class Training {
     const trainer = this.#trainer!;
     const { onCheckpoint } = this.#options;
     if (!this.#validation && !onCheckpoint) return;
-    const state = takeBlob(
-      this.#core,
-      trainer.call((object) => object.state()),
-    );
+    let taken: Uint8Array | undefined;
+    const state = () =>
+      (taken ??= takeBlob(
+        this.#core,
+        trainer.call((object) => object.state()),
+      ));
     if (this.#validation) {
       const now = new QuantizedModel(
         this.#core,
@@ -256,7 +260,7 @@ export class Training {
       }
       if (this.#keep === 'best' && compareQuality(quality, this.#best!.quality) > 0) {
         this.#best = { epoch: this.#epoch, quality };
-        this.#bestState = state;
+        this.#bestState = state();
       }
       this.#last = quality;
       this.#report(quality);
@@ -267,14 +271,12 @@ export class Training {
       length: this.#source.length,
       ...this.#decided,
       frozen: this.#frozen,
-      state,
+      state: state(),
       best: this.#best,
       bestState: this.#bestState,
     });
     await onCheckpoint(checkpoint, this.#epoch);
   }
-
-  #last: Quality | undefined;
 
   #finish(note = ''): QuantizedModel {
     return new QuantizedModel(
