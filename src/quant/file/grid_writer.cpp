@@ -1,7 +1,10 @@
 #include "quant/file/grid_writer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/quantized/wide.h"
 #include "quant/assign/assign.h"
 #include "quant/lower/simulated.h"
 
@@ -22,6 +25,12 @@ Graph GridWriter::Run() {
   for (const Value* output : graph_.outputs()) out_.AddOutput(ReadFloat(output));
   out_.RemoveUnusedValues();
   return std::move(out_);
+}
+
+bool WritesWideCodes(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is(Op::kQuantizeLinear) && IsWide(node->outputs[0]->type.dtype);
+  });
 }
 
 void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format) {

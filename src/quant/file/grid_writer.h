@@ -15,6 +15,9 @@ namespace requant {
 /// the greatest one; for -1 and 1 without 0 in reverse.
 std::string CodesText(const TensorQuantizationConfig& config, int64_t shift = 0);
 
+/// Whether the graph quantizes to 16 bits, for which QuantizeLinear needs opset 21.
+bool WritesWideCodes(const Graph& graph);
+
 /// Throws kUnsupported for an operator whose grid no integer operator has.
 void RefuseSimulated(const Graph& graph, const QuantizationRecord& record, const char* format);
 

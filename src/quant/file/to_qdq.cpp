@@ -1,6 +1,4 @@
 // Writes the float graph with Q/DQ pairs, the form that other runtimes read.
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/quantized/wide.h"
@@ -108,10 +106,7 @@ class QdqWriter : public GridWriter {
 Graph ToQdq(const QuantizedModel& model, int narrowest) {
   if (model.record.expand_signs) return ToQdq(model.record.expand_signs(model), narrowest);
   Graph graph = QdqWriter(model, narrowest).Run();
-  const bool wide = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    return node->Is(Op::kQuantizeLinear) && IsWide(node->outputs[0]->type.dtype);
-  });
-  if (narrowest <= 4 || wide) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
+  if (narrowest <= 4 || WritesWideCodes(graph)) RaiseOpset(graph, narrowest <= 2 ? 25 : 21);
   return graph;
 }
 

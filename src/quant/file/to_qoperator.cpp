@@ -6,7 +6,6 @@
 
 #include "base/str_cat.h"
 #include "ops/quantized/qonnx.h"
-#include "ops/quantized/wide.h"
 #include "quant/file/grid_writer.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/graph/prepare.h"
@@ -107,10 +106,7 @@ Graph ToQOperator(const QuantizedModel& model) {
   RefuseSimulated(model.float_graph, model.record, "integer operators");
   Graph graph =
       LowerToInteger(model, {.use_lut = false, .lower_wide = &Lowering::LowerSimulated}).Release();
-  const bool wide = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    return node->Is(Op::kQuantizeLinear) && IsWide(node->outputs[0]->type.dtype);
-  });
-  if (wide) RaiseOpset(graph, 21);
+  if (WritesWideCodes(graph)) RaiseOpset(graph, 21);
   SpellPairs(graph, "QLinearConvTranspose");  // our own operator
   UseOneType(graph);
   const std::set<std::string> moved = UseSignedWeights(graph);

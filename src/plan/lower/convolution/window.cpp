@@ -122,4 +122,18 @@ ConvGeometry MatMulGeometry(int64_t rows, int64_t k, int64_t n) {
   return g;
 }
 
+std::optional<ConvGeometry> GlobalGeometry(const Shape& input) {
+  if (input.size() < 3 || input.size() > 5 || NumElements(input) == 0 ||
+      NumElements(input) > (int64_t{1} << 28)) {
+    return std::nullopt;
+  }
+  const ImageDims dims = ImageOf(input);
+  ConvGeometry g;
+  g.batch = static_cast<int32_t>(dims.batch);
+  g.in_h = g.kernel_h = static_cast<int32_t>(dims.height);
+  g.in_w = g.kernel_w = static_cast<int32_t>(dims.width);
+  g.in_c = g.out_c = g.input_stride = g.output_stride = static_cast<int32_t>(dims.channels);
+  return g;
+}
+
 }  // namespace requant

@@ -13,6 +13,10 @@ namespace requant {
 std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
                                        std::vector<int64_t> kernel);
 
+/// The geometry of a window that covers the whole image, of one to three dimensions. nullopt for
+/// other ranks, empty images and large ones.
+std::optional<ConvGeometry> GlobalGeometry(const Shape& input);
+
 /// The geometry of a ConvTranspose. Input and output are those of the transposed operation, and
 /// pads are cut off its output. nullopt for more than two spatial dimensions and large sizes.
 std::optional<ConvGeometry> TransposedGeometryOf(const Node& node, const Shape& input,

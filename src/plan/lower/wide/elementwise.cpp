@@ -14,7 +14,7 @@
 namespace requant {
 namespace {
 
-/// What combines two operands, or changes the scale of one.
+/// The numbers by which a step combines two operands, or changes the scale of one.
 struct WideBinaryParams {
   bool product = false;
   bool unary = false;

@@ -86,21 +86,6 @@ class WidePoolStep : public StepOf<StepKind::kWidePool> {
   }
 };
 
-/// The geometry of a window over the whole image; nullopt for other ranks and large images.
-std::optional<ConvGeometry> WideWholeImage(const Shape& input) {
-  if (input.size() < 3 || input.size() > 4 || NumElements(input) == 0 ||
-      NumElements(input) > (int64_t{1} << 28)) {
-    return std::nullopt;
-  }
-  const ImageDims dims = ImageOf(input);
-  ConvGeometry g;
-  g.batch = static_cast<int32_t>(dims.batch);
-  g.in_h = g.kernel_h = static_cast<int32_t>(dims.height);
-  g.in_w = g.kernel_w = static_cast<int32_t>(dims.width);
-  g.in_c = g.out_c = g.input_stride = g.output_stride = static_cast<int32_t>(dims.channels);
-  return g;
-}
-
 }  // namespace
 
 bool LowerWidePool(PlanBuilder& builder, const Node& node) {
@@ -109,10 +94,11 @@ bool LowerWidePool(PlanBuilder& builder, const Node& node) {
   const Shape input = x->type.StaticShape();
   const bool maximum = node.op_type.ends_with("MaxPool16");
   const bool global = node.op_type.find("Global") != std::string::npos;
+  if (global && input.size() > 4) return false;
   const std::vector<int64_t> kernel_shape = node.attributes.Ints("kernel_shape");
   if (!global && kernel_shape.size() + 2 != input.size()) return false;
   const auto geometry =
-      global ? WideWholeImage(input)
+      global ? GlobalGeometry(input)
              : GeometryOf(node, input, node.outputs[0]->type.StaticShape(), kernel_shape);
   const auto qx = maximum ? std::nullopt : ReadQuant(node, 1, 2);
   const auto qy = maximum ? std::nullopt : ReadQuant(node, 3, 4);
