@@ -1,5 +1,4 @@
 #include "quant/quantizer.h"
-#include "quant/lower/expand_signs.h"
 
 #include <cmath>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "quant/bake/baking.h"
 #include "quant/calibrate/calibration.h"
 #include "quant/graph/prepare.h"
+#include "quant/lower/expand_signs.h"
 #include "quant/lower/simulated.h"
 #include "quant/recover/pipeline.h"
 #include "quant/unheeded_options.h"

@@ -1,4 +1,4 @@
-// What affine weights cost in a run: sessions with symmetric and affine weights take turns in one process.
+// Times runs with affine weights: sessions with symmetric and affine weights take turns in one process.
 //
 //   node tests/bench/affine.mjs [NETWORK ...] [--rounds N] [--runs N]
 //

@@ -76,7 +76,7 @@ describe('train() by epochs', () => {
           `; kept epoch ${chosen + 1} of 5, ${(100 * most).toFixed(1)} % on the validation samples$`,
         ),
       );
-    // What an epoch's model says is what the training that ends there gives.
+    // A training that resumes a state ends like one that was never interrupted.
     const whole = await train(quantized, { ...base, keep: 'last' });
     const again = await train(quantized, { ...base, keep: 'last', resume: states[2] });
     assert.deepEqual(again.toOnnx(), whole.toOnnx());

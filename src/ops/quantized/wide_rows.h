@@ -1,4 +1,4 @@
-// What the rows of the wide operators share.
+// Types and helpers that the rows of several wide operators share.
 #pragma once
 
 #include <initializer_list>

@@ -138,7 +138,8 @@ class SignContractor {
     const int written = IsMaterialized(record, value) ? OutputConfig(record, value) : -1;
     const bool made = written >= 0 && SameGrid(record.Root(written), source) &&
                       record.Root(written).bits == 1 && value->consumers.size() == 1;
-    // What was written on another grid keeps it, and an output of the graph would lose its own.
+    // A value that is written on another grid keeps that grid, and a graph output would lose its
+    // name.
     if (!made && graph.IsOutput(result)) return;
     int root = -1;
     if (made) {

@@ -149,7 +149,7 @@ void RunSeed(uint64_t seed) {
   std::vector<const Pass*> fitting;
   for (const Pass& pass : PassTable()) {
     if (!smooth && pass.bound > 0) continue;
-    // What takes annotations back runs behind the pass in front of it, which makes them.
+    // A pass that takes annotations back runs behind its neighbor in the table, which makes them.
     const bool takes_back = pass.role == PassRole::kAnnotationByName;
     judge.Run(takes_back ? std::vector<const Pass*>{fitting.back(), &pass}
                          : std::vector<const Pass*>{&pass});
