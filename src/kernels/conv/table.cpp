@@ -1,15 +1,15 @@
 #include "kernels/conv/table.h"
 
-#include "kernels/bitserial/pack.h"
 #include "kernels/conv/pack.h"
-
 #include "kernels/variant/missing.h"
 
 namespace requant {
+
+bool conv::Always(const ConvQ8Weights&, const ConvGeometry&) { return true; }
+bool bitserial::Never(const ConvQ8Weights&, const ConvGeometry&) { return false; }
+
 namespace {
 
-bool Always(const ConvQ8Weights&, const ConvGeometry&) { return true; }
-bool Never(const ConvQ8Weights&, const ConvGeometry&) { return false; }
 bool AlwaysF32(const ConvGeometry&) { return true; }
 
 constexpr ConvF32Kernel kF32Kernels[] = {
@@ -19,7 +19,18 @@ constexpr ConvF32Kernel kF32Kernels[] = {
 };
 
 constexpr ConvQ8Kernel kQ8Kernels[] = {
-#define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},
+#define ROW(linkage, run, name, isa, missing, space, supports, is_preferred, walk, packed_size, \
+            pack_weights, workspace_size)                                                       \
+  {name,                                                                                        \
+   isa,                                                                                         \
+   missing,                                                                                     \
+   space::supports,                                                                             \
+   space::is_preferred,                                                                         \
+   walk,                                                                                        \
+   space::packed_size,                                                                          \
+   space::pack_weights,                                                                         \
+   space::workspace_size,                                                                       \
+   run},
 #include "kernels/conv/conv_q8.inc"
 #undef ROW
 };
