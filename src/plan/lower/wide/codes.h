@@ -90,8 +90,15 @@ RQ_INLINE Four operator+(Four a, Four b) {
   return {wasm_f64x2_add(a.low, b.low), wasm_f64x2_add(a.high, b.high)};
 }
 
-/// RoundWide of four numbers: with integer bounds a clamp before rounding is one behind it, and a
-/// float64 within 2^51 that 1.5 * 2^52 is added to has its nearest integer in the low 32 bits.
+/// The nearest integers of four float64 below 2^31, ties to even: a float64 within 2^51 that 1.5 *
+/// 2^52 is added to has its nearest integer in the low 32 bits.
+RQ_INLINE v128_t Nearest(Four values) {
+  const v128_t magic = wasm_f64x2_splat(6755399441055744.0);
+  return wasm_i32x4_shuffle(wasm_f64x2_add(values.low, magic), wasm_f64x2_add(values.high, magic),
+                            0, 2, 4, 6);
+}
+
+/// RoundWide of four numbers: with integer bounds a clamp before rounding is one behind it.
 class Rounder {
  public:
   explicit Rounder(const WideOutput& to)
@@ -99,17 +106,37 @@ class Rounder {
         hi_(wasm_f64x2_splat(static_cast<double>(to.hi - to.zero_point))),
         zero_(wasm_i32x4_splat(to.zero_point)) {}
   RQ_MEMBER v128_t operator()(Four values) const {
-    const v128_t magic = wasm_f64x2_splat(6755399441055744.0);
-    const v128_t low =
-        wasm_f64x2_add(wasm_f64x2_pmin(wasm_f64x2_pmax(values.low, lo_), hi_), magic);
-    const v128_t high =
-        wasm_f64x2_add(wasm_f64x2_pmin(wasm_f64x2_pmax(values.high, lo_), hi_), magic);
-    return wasm_i32x4_add(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), zero_);
+    const Four clamped{wasm_f64x2_pmin(wasm_f64x2_pmax(values.low, lo_), hi_),
+                       wasm_f64x2_pmin(wasm_f64x2_pmax(values.high, lo_), hi_)};
+    return wasm_i32x4_add(Nearest(clamped), zero_);
   }
 
  private:
   v128_t lo_, hi_, zero_;
 };
+
+/// RoundWide of eight numbers below 2^29, to codes of 16 bits, signed or not, or to the codes of
+/// eight bits among those. They are clamped as int16, to which narrowing saturates.
+class SmallRounder {
+ public:
+  SmallRounder(const WideOutput& to, bool is_unsigned)
+      : zero_(wasm_i32x4_splat(to.zero_point)),
+        lo_(wasm_i16x8_splat(static_cast<int16_t>(to.lo))),
+        hi_(wasm_i16x8_splat(static_cast<int16_t>(to.hi))),
+        is_unsigned_(is_unsigned) {}
+  RQ_MEMBER v128_t operator()(Four low, Four high) const {
+    const v128_t a = wasm_i32x4_add(Nearest(low), zero_);
+    const v128_t b = wasm_i32x4_add(Nearest(high), zero_);
+    return is_unsigned_ ? wasm_u16x8_min(wasm_u16x8_max(wasm_u16x8_narrow_i32x4(a, b), lo_), hi_)
+                        : wasm_i16x8_min(wasm_i16x8_max(wasm_i16x8_narrow_i32x4(a, b), lo_), hi_);
+  }
+
+ private:
+  v128_t zero_, lo_, hi_;
+  bool is_unsigned_;
+};
+/// The largest magnitude of numbers that SmallRounder takes.
+inline constexpr double kSmall = 1 << 29;
 
 /// The clamp of an output, cut by an epilogue's bounds.
 inline WideOutput Clamped(int32_t zero_point, DType dtype, double lo, double hi) {
