@@ -23,6 +23,8 @@ bool IsTransposedOperand(const Node& node);
 /// Whether the node's data, or its result, has 16-bit codes.
 bool IsWideData(const Node& node);
 bool IsWideResult(const Node& node);
+/// Whether the node is a product of bytes of 16-bit codes (ops/quantized/wide_rewrite.cpp).
+bool IsWideProduct(const Node& node);
 
 /// Whether this machine has a row's instructions and runs them fast.
 template <typename Row>

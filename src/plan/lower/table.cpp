@@ -25,6 +25,11 @@ std::span<const LowerRow> LowerTable() { return kRows; }
 bool IsWideData(const Node& node) { return IsWide(node.inputs[0]->type.dtype); }
 bool IsWideResult(const Node& node) { return IsWide(node.outputs[0]->type.dtype); }
 
+bool IsWideProduct(const Node& node) {
+  const auto& readers = node.outputs[0]->consumers;
+  return readers.size() == 1 && readers[0]->op_type == "CombineSums16";
+}
+
 bool HasVolumes(const Graph& graph) {
   const auto& nodes = graph.nodes();
   return std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {

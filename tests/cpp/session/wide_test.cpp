@@ -204,6 +204,40 @@ std::string MoveCase(std::mt19937& random) {
          kMoves[Pick(random, 0, 5)] + Tail(random, x);
 }
 
+/// Two layers in a row, of which the second may be depthwise or read its codes beside another node;
+/// large images take several turns of a step.
+std::string ChainCase(std::mt19937& random) {
+  const std::string x = WideType(random), h = WideType(random), y = AnyType(random);
+  const bool large = Pick(random, 0, 9) == 0;
+  const int height = large ? 67 : Pick(random, 1, 9), width = large ? 41 : Pick(random, 1, 9);
+  const int channels = Pick(random, 1, 9), kernel = 2 * Pick(random, 0, 1) + 1;
+  const int middle = large ? Pick(random, 17, 40) : Pick(random, 2, 19);
+  const bool first_depthwise = channels > 1 && Pick(random, 0, 2) == 0;
+  const bool depthwise = Pick(random, 0, 2) == 0;
+  const int hidden = first_depthwise ? channels : middle;
+  const int outputs = depthwise ? hidden : Pick(random, 1, 19);
+  const int rim = kernel / 2;
+  const auto conv = [&](const char* from, const std::string& name, const std::string& type,
+                        int inputs, int outs, bool each, const std::string& to) {
+    const std::vector<int> dims = {outs, each ? 1 : inputs, kernel, kernel};
+    int count = 1;
+    for (const int dim : dims) count *= dim;
+    return StrCat("const %", name, "w: int8", Dims(dims), " = ", Numbers(random, count, -128, 127),
+                  "\nconst %", name, "s: float32[] = {0.01}\nconst %", name, "z: int8[] = {",
+                  Pick(random, -1, 1), "}\n", Quant(random, to, type, 0.05), "%", to, ": ", type,
+                  Dims({1, outs, height, width}), " = ai.requant::QLinearConv16(%", from, ", %",
+                  from, "s, %", from, "z, %", name, "w, %", name, "s, %", name, "z, %", to, "s, %",
+                  to, "z) {group = ", each ? outs : 1, ", pads = ", Dims({rim, rim, rim, rim}),
+                  "}\n");
+  };
+  std::string text = Head() + StrCat("input %x: ", x, Dims({1, channels, height, width}), "\n") +
+                     Quant(random, "x", x, 0.001) +
+                     conv("x", "a", h, channels, hidden, first_depthwise, "h") +
+                     conv("h", "b", y, hidden, outputs, depthwise && hidden > 1, "v");
+  if (Pick(random, 0, 3) == 0) text += "output %h\n";
+  return text + Tail(random, y);
+}
+
 TensorMap FeedsOf(const Graph& graph, std::mt19937& random) {
   TensorMap feeds;
   const bool ends = Pick(random, 0, 2) == 0;
@@ -231,22 +265,40 @@ TensorMap FeedsOf(const Graph& graph, std::mt19937& random) {
 TEST(Wide, StepsGiveTheReferencesBits) {
   std::mt19937 random(16);
   std::string (*const kMakers[])(std::mt19937&) = {ConvCase, ProductCase, BinaryCase, RescaleCase,
-                                                   PoolCase, PairCase,    MoveCase};
-  for (int i = 0; i < 1400; ++i) {
+                                                   PoolCase, PairCase,    MoveCase,   ChainCase};
+  int fused = 0, planes = 0;
+  for (int i = 0; i < 1600; ++i) {
     const std::string text = kMakers[static_cast<size_t>(i) % std::size(kMakers)](random);
     SCOPED_TRACE(text);
     const Graph graph(ParseGraph(text));
     const TensorMap feeds = FeedsOf(graph, random);
-    const Tensor expected = Interpret(graph, feeds)[0];
+    const std::vector<Tensor> expected = Interpret(graph, feeds);
+    const auto assert_same = [&expected](const std::vector<Tensor>& outputs) {
+      ASSERT_EQ(outputs.size(), expected.size());
+      for (size_t at = 0; at < outputs.size(); ++at) {
+        ASSERT_TRUE(outputs[at].SameBits(expected[at])) << "output " << at;
+      }
+    };
     Graph divided = graph.Clone();
     RewriteWide(divided);
-    ASSERT_TRUE(Interpret(divided, feeds)[0].SameBits(expected));
+    ASSERT_NO_FATAL_FAILURE(assert_same(Interpret(divided, feeds)));
     Session session(divided, {});
-    ASSERT_TRUE(session.Run(feeds)[0].SameBits(expected));
-    for (const auto& step : session.plan()->steps) EXPECT_NE(step->kernel, "reference") << step->op;
+    ASSERT_NO_FATAL_FAILURE(assert_same(session.Run(feeds)));
+    for (const auto& step : session.plan()->steps) {
+      EXPECT_NE(step->kernel, "reference") << step->op;
+      fused += step->op.find("Integer+CombineSums16") != std::string::npos;
+      planes += step->op.ends_with("+SplitBytes");
+    }
     const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
-    ASSERT_TRUE(Session(SharedBytes{saved, *saved}, {}).Run(feeds)[0].SameBits(expected));
+    Session loaded(SharedBytes{saved, *saved}, {});
+    ASSERT_NO_FATAL_FAILURE(assert_same(loaded.Run(feeds)));
+    SessionOptions threads;  // products and their sums are steps of their own
+    threads.plan.threads = 2;
+    Session divisible(divided, threads);
+    ASSERT_NO_FATAL_FAILURE(assert_same(divisible.Run(feeds)));
   }
+  EXPECT_GT(fused, 300);
+  EXPECT_GT(planes, 50);
 }
 
 /// A sum that does not fit int32 is combined in float64, one whose bytes do not fit runs by the

@@ -156,6 +156,22 @@ std::optional<ConvGeometry> IntegerConvGeometry(const Node& node) {
                     Shape(shape.begin() + 2, shape.end()));
 }
 
+std::optional<ConvGeometry> IntegerMatrixGeometry(const Node& node, ConvWeightsLayout& layout) {
+  const Shape a = node.inputs[0]->type.StaticShape();
+  if (!IsConstantBytes(node) || node.constant(1)->rank() != 2 || NumElements(a) == 0 || a.empty()) {
+    return std::nullopt;
+  }
+  const int64_t k = node.constant(1)->dim(0);
+  const int64_t n = node.constant(1)->dim(1);
+  const ConvGeometry geometry = MatMulGeometry(NumElements(a) / k, k, n);
+  if (!FitsInt32(geometry)) return std::nullopt;
+  layout.out_c = static_cast<int32_t>(n);
+  layout.in_c_per_group = static_cast<int32_t>(k);
+  layout.stride_o = 1;
+  layout.stride_i = n;
+  return geometry;
+}
+
 bool LowerConvInteger(PlanBuilder& builder, const Node& node) {
   const auto geometry = IntegerConvGeometry(node);
   return geometry &&
@@ -166,19 +182,10 @@ bool LowerConvInteger(PlanBuilder& builder, const Node& node) {
 }
 
 bool LowerMatMulInteger(PlanBuilder& builder, const Node& node) {
-  const Shape a = node.inputs[0]->type.StaticShape();
-  if (!IsConstantBytes(node) || node.constant(1)->rank() != 2 || a.empty()) return false;
-  const int64_t k = node.constant(1)->dim(0);
-  const int64_t n = node.constant(1)->dim(1);
-  if (NumElements(a) == 0) return false;
-  const ConvGeometry geometry = MatMulGeometry(NumElements(a) / k, k, n);
-  if (!FitsInt32(geometry)) return false;
   ConvWeightsLayout layout;
-  layout.out_c = static_cast<int32_t>(n);
-  layout.in_c_per_group = static_cast<int32_t>(k);
-  layout.stride_o = 1;
-  layout.stride_i = n;
-  return AddIntegerProduct(builder, node, geometry, layout, Layout::kPlain, a.size() - 1);
+  const auto geometry = IntegerMatrixGeometry(node, layout);
+  return geometry && AddIntegerProduct(builder, node, *geometry, layout, Layout::kPlain,
+                                       node.inputs[0]->type.StaticShape().size() - 1);
 }
 
 RQ_STEP(IntegerProduct, IntegerProductStep)

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/conv/table.h"
 #include "kernels/geometry.h"
 #include "plan/builder.h"
 
@@ -12,6 +13,9 @@ namespace requant {
 /// The geometry of a ConvInteger with constant 8-bit weights; nullopt for other weights and for
 /// shapes that no kernel fits.
 std::optional<ConvGeometry> IntegerConvGeometry(const Node& node);
+
+/// The geometry of a MatMulInteger with constant 8-bit weights [K, N], and how to read these.
+std::optional<ConvGeometry> IntegerMatrixGeometry(const Node& node, ConvWeightsLayout& layout);
 
 /// The zero points of a ConvInteger's or MatMulInteger's weights, one for each output channel;
 /// empty when all are 0. nullopt when they are not constant or their number differs.
