@@ -1,5 +1,6 @@
-// Lowers QLinearConv16 of one input channel to each output channel, on 16-bit codes: pairs of taps
-// by i32x4.dot_i16x8. Others are divided into products of bytes (ops/quantized/wide_rewrite.cpp).
+// Lowers QLinearConv16 of one input channel to each output channel, on 16-bit codes, by the loops
+// of the 8-bit kernel on pairs (kernels/dwconv/pairs.h). Others are divided into products of bytes
+// (ops/quantized/wide_rewrite.cpp).
 //
 // Unsigned codes are read as x - 2^15, which moves the zero point alike. Padding has the code of
 // the zero point, so that every window has the same sum of weights:
@@ -8,100 +9,110 @@
 #include <cmath>
 #include <limits>
 
+#include "base/checked_math.h"
+#include "kernels/dwconv/pack.h"
+#include "kernels/dwconv/pairs.h"
+#include "kernels/dwconv/ring.h"
 #include "plan/archive.h"
 #include "plan/lower/convolution/qconv.h"
 #include "plan/lower/convolution/window.h"
-#include "plan/lower/elementwise/epilogue.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
-#include "plan/lower/wide/codes.h"
-#include "plan/lower/wide/window.h"
+#include "plan/lower/wide/combine.h"
 
 namespace requant {
 namespace {
 
+/// Interleaves two codes of each of eight channels.
+RQ_INLINE void StorePairs(v128_t a, v128_t b, int16_t* out) {
+  wasm_v128_store(out, wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11));
+  wasm_v128_store(out + 8, wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+
 class WideDepthwiseStep : public StepOf<StepKind::kWideDepthwise> {
  public:
   void Fields(PlanArchive& archive) override {
-    archive.Fields(geometry, is_signed, kind, to, padding, weights, bias, multipliers, floats, lo,
-                   hi);
+    archive.Fields(params, is_signed, padding);
+    archive.Blob(params.weights);
+    combiner.Fields(archive);
   }
   void Run(const RunContext& context) const override {
+    const ConvGeometry& g = params.geometry;
     const auto* input = context.Read<uint16_t>(inputs[0]);
     auto* out = context.Write<uint8_t>(outputs[0]);
-    const auto channels = static_cast<size_t>(geometry.out_c);
-    const size_t pairs = Pairs();
-    const size_t pixel_bytes = channels * (floats ? 4 : wide::BytesOf(kind));
-    std::vector<const uint16_t*> tail(2 * pairs);
-    std::vector<uint16_t> copy(2 * pairs * 8);
-    wide::ForEachPixel(geometry, input, padding.data(),
-                       [&](size_t pixel, const uint16_t* const* taps, size_t) {
-                         uint8_t* to_pixel = out + pixel * pixel_bytes;
-                         size_t c = 0;
-                         for (; c + 8 <= channels; c += 8) Block(taps, c, c, 8, to_pixel);
-                         if (c == channels) return;
-                         // The last channels of an image may be the last of the memory.
-                         const size_t taps_count = TapCount();
-                         for (size_t t = 0; t < taps_count; ++t) {
-                           uint16_t* to_tap = copy.data() + 8 * t;
-                           std::copy_n(taps[t] + c, channels - c, to_tap);
-                           tail[t] = to_tap;
-                         }
-                         Block(tail.data(), 0, c, channels - c, to_pixel);
-                       });
+    auto* low = outputs.size() > 1 ? context.Write<uint8_t>(outputs[1]) : nullptr;
+    const int32_t slots = dwconv::OddPairs(g.kernel_h);
+    const int32_t group = dwconv::ChannelGroup(g, slots);
+    const ptrdiff_t slot_elements = static_cast<ptrdiff_t>(dwconv::PaddedWidth(g)) * group * 2;
+    auto* acc = context.Write<int32_t>(workspace);
+    auto* ring = reinterpret_cast<int16_t*>(acc + dwconv::kStripElements);
+    const ptrdiff_t quad_bytes = dwconv::Q8QuadBytes(g.kernel_h, g.kernel_w);
+    const auto* weights = static_cast<const uint8_t*>(params.weights);
+    const size_t element = combiner.ElementBytes();
+    dwconv::WalkRing<2>(
+        &params, group, slots, acc,
+        [&](int32_t image, int32_t row, int32_t step, int32_t channel, int32_t n, int32_t slot) {
+          const uint16_t* first =
+              input + static_cast<ptrdiff_t>(image) * g.in_h * g.in_w * g.input_stride + channel;
+          Convert(first, row, row + step, n, group, ring + slot * slot_elements);
+        },
+        [&](int32_t channel, int32_t n, int32_t slot, int32_t odd, int32_t ox, int32_t count) {
+          dwconv::MultiplyPairs(g, ring, slot_elements, slots, slot, odd, group, n,
+                                weights + channel / dwconv::kQuad * quad_bytes, ox, count, acc);
+        },
+        [&](const dwconv::Results& results) {
+          const size_t at = static_cast<size_t>(results.pixel) * combiner.channels;
+          combiner.Run({nullptr, results.acc, static_cast<size_t>(results.group)},
+                       static_cast<size_t>(results.count), static_cast<size_t>(results.c),
+                       static_cast<size_t>(results.n), out + at * element,
+                       low ? low + at : nullptr);
+        });
   }
 
-  size_t TapCount() const {
-    return static_cast<size_t>(geometry.kernel_h) * static_cast<size_t>(geometry.kernel_w);
-  }
-  size_t Pairs() const { return (TapCount() + 1) / 2; }
-
-  ConvGeometry geometry;
+  DwConvQ8Params params;  // its geometry, rows and weights
   bool is_signed = true;
-  wide::Kind kind = wide::Kind::kInt16;
-  WideOutput to;
-  std::vector<uint16_t> padding;  // codes of the zero point, for all channels
-  std::vector<int16_t> weights;   // [block of 8 channels][pair of taps][8][2]
-  std::vector<int32_t> bias;      // for all channels, padded as the weights
-  std::vector<double> multipliers;
-  bool floats = false;
-  float lo = 0, hi = 0;
+  int16_t padding = 0;  // the zero point as it is read
+  wide::Combiner combiner;
 
  private:
-  /// Computes `count` channels from `c` on; the data of channel c lies at taps[i][at].
-  void Block(const uint16_t* const* taps, size_t at, size_t c, size_t count,
-             uint8_t* to_pixel) const {
-    const v128_t flip = wasm_i16x8_splat(is_signed ? 0 : INT16_MIN);
-    const size_t taps_count = TapCount(), pairs = Pairs();
-    const int16_t* w = weights.data() + c / 8 * pairs * 16;
-    v128_t low = wasm_v128_load(bias.data() + c), high = wasm_v128_load(bias.data() + c + 4);
-    for (size_t pair = 0; pair < pairs; ++pair, w += 16) {
-      const size_t second = 2 * pair + 1 < taps_count ? 2 * pair + 1 : 2 * pair;
-      const v128_t a = wasm_v128_xor(wasm_v128_load(taps[2 * pair] + at), flip);
-      const v128_t b = wasm_v128_xor(wasm_v128_load(taps[second] + at), flip);
-      const v128_t first = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-      const v128_t last = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-      low = wasm_i32x4_add(low, wasm_i32x4_dot_i16x8(first, wasm_v128_load(w)));
-      high = wasm_i32x4_add(high, wasm_i32x4_dot_i16x8(last, wasm_v128_load(w + 8)));
+  /// Writes one pair of input rows, n channels from `image` on, to `out`, `group` channels per
+  /// column. Columns and rows outside of the image have the padding code.
+  void Convert(const uint16_t* image, int32_t row_a, int32_t row_b, int32_t n, int32_t group,
+               int16_t* out) const {
+    const ConvGeometry& g = params.geometry;
+    const int32_t width = dwconv::PaddedWidth(g);
+    const ptrdiff_t column = 2 * static_cast<ptrdiff_t>(group);
+    const ptrdiff_t line = static_cast<ptrdiff_t>(g.in_w) * g.input_stride;
+    const bool has_a = row_a >= 0 && row_a < g.in_h, has_b = row_b >= 0 && row_b < g.in_h;
+    int32_t first = std::min(g.pad_left, width), last = std::min(g.pad_left + g.in_w, width);
+    if (!has_a && !has_b) first = last = width;
+    const v128_t fill = wasm_i16x8_splat(padding);
+    for (ptrdiff_t i = 0; i < first * column; i += 8) wasm_v128_store(out + i, fill);
+    for (ptrdiff_t i = last * column; i < width * column; i += 8) wasm_v128_store(out + i, fill);
+    if (first >= last) return;
+    // A row outside of the image reads the other one instead.
+    const uint16_t* a = image + (has_a ? row_a : row_b) * line;
+    const uint16_t* b = image + (has_b ? row_b : row_a) * line;
+    const int16_t flip = is_signed ? 0 : INT16_MIN;
+    const v128_t flips = wasm_i16x8_splat(flip);
+    const v128_t keep_a = wasm_i16x8_splat(has_a ? -1 : 0);
+    const v128_t keep_b = wasm_i16x8_splat(has_b ? -1 : 0);
+    out += first * column;
+    for (int32_t x = first; x < last; ++x, a += g.input_stride, b += g.input_stride) {
+      for (int32_t c = 0; c < n && n >= 8;) {
+        c = std::min(c, n - 8);  // the last eight overlap those before
+        const v128_t of_a = wasm_v128_xor(wasm_v128_load(a + c), flips);
+        const v128_t of_b = wasm_v128_xor(wasm_v128_load(b + c), flips);
+        StorePairs(wasm_v128_bitselect(of_a, fill, keep_a), wasm_v128_bitselect(of_b, fill, keep_b),
+                   out + 2 * c);
+        c += 8;
+      }
+      for (int32_t c = 0; c < n && n < 8; ++c) {
+        out[2 * c] = has_a ? static_cast<int16_t>(a[c] ^ flip) : padding;
+        out[2 * c + 1] = has_b ? static_cast<int16_t>(b[c] ^ flip) : padding;
+      }
+      out += column;
     }
-    const double* by = multipliers.data() + c;
-    const wide::Four x =
-        wide::ToDoubles(low) * wide::Four{wasm_v128_load(by), wasm_v128_load(by + 2)};
-    const wide::Four y =
-        wide::ToDoubles(high) * wide::Four{wasm_v128_load(by + 4), wasm_v128_load(by + 6)};
-    if (!floats) {
-      const wide::Rounder round(to);
-      wide::Store(to_pixel + c * wide::BytesOf(kind), kind, count, {round(x), round(y)});
-      return;
-    }
-    alignas(16) float values[8];
-    for (const auto& [part, place] : {std::pair{x, values}, std::pair{y, values + 4}}) {
-      const v128_t real = wasm_i32x4_shuffle(wasm_f32x4_demote_f64x2_zero(part.low),
-                                             wasm_f32x4_demote_f64x2_zero(part.high), 0, 1, 4, 5);
-      wasm_v128_store(place, wasm_f32x4_pmin(wasm_f32x4_pmax(real, wasm_f32x4_splat(lo)),
-                                             wasm_f32x4_splat(hi)));
-    }
-    std::copy_n(values, count, reinterpret_cast<float*>(to_pixel) + c);
   }
 };
 
@@ -130,10 +141,9 @@ bool LowerWideConv(PlanBuilder& builder, const Node& node) {
   const auto channels = static_cast<size_t>(geometry->out_c);
   const auto taps =
       static_cast<size_t>(geometry->kernel_h) * static_cast<size_t>(geometry->kernel_w);
-  const size_t pairs = (taps + 1) / 2, padded = (channels + 7) / 8 * 8;
-  std::vector<int16_t> packed(padded * pairs * 2, 0);
-  std::vector<int32_t> addends(padded, 0);
-  std::vector<double> multipliers(padded, 0);
+  std::vector<int32_t> addends(channels, 0);
+  std::vector<double> multipliers(channels, 0);
+  int64_t bound = 0;
   for (size_t c = 0; c < channels; ++c) {
     int64_t sum = 0, magnitude = 0;
     for (size_t t = 0; t < taps; ++t) {
@@ -141,37 +151,45 @@ bool LowerWideConv(PlanBuilder& builder, const Node& node) {
           weights->AsInt64(static_cast<int64_t>(c * taps + t)) - per_channel->zero_points[c];
       sum += w;
       magnitude += std::abs(w);
-      packed[(c / 8 * pairs + t / 2) * 16 + c % 8 * 2 + t % 2] = static_cast<int16_t>(w);
     }
     const int64_t addend =
         (bias ? bias->AsInt64(bias->count() == 1 ? 0 : static_cast<int64_t>(c)) : 0) - zero * sum;
     // Every sum of some of the products fits int32.
-    if (magnitude * 32768 + std::abs(addend) > std::numeric_limits<int32_t>::max()) return false;
+    bound = std::max(bound, magnitude * 32768 + std::abs(addend));
+    if (bound > std::numeric_limits<int32_t>::max()) return false;
     addends[c] = static_cast<int32_t>(addend);
     multipliers[c] =
         WideMultiplier(qx->scales[0], per_channel->scales[c], quantized ? qy->scales[0] : 1);
   }
+  wide::Combiner combiner;
+  combiner.channels = channels;
+  combiner.floats = !quantized;
+  combiner.to.zero_point = quantized ? qy->zero_points[0] : 0;
+  // The loops begin with the addends, so that only the multipliers are left.
+  combiner.Set(std::move(multipliers), {}, static_cast<double>(bound));
+  const std::vector<int32_t> zero_points = NonZero(per_channel->zero_points);
+  const int64_t window = static_cast<int64_t>(taps);
+  const DwConvQ8Weights packing{
+      {geometry->out_c, geometry->kernel_h, geometry->kernel_w, window, geometry->kernel_w, 1},
+      weights->raw(),
+      weights->dtype() == DType::kInt8,
+      zero_points.empty() ? nullptr : zero_points.data(),
+      addends.data()};
+  uint8_t* packed = builder.Packed(dwconv::VectorQ8PackedSize(packing));
+  dwconv::VectorQ8Pack(packing, packed);
   const int input = builder.In(x, Layout::kChannelsLast);
-  const Epilogue epilogue = TakeEpilogue(builder, node, false);
-  const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
-  auto& step = builder.Add<WideDepthwiseStep>(node, "wide_depthwise", {input}, {output});
-  step.op = epilogue.op;
-  step.geometry = *geometry;
+  const wide::CombinedOutput output =
+      wide::TakeOutput(builder, node, node, Layout::kChannelsLast, combiner);
+  auto& step = builder.Add<WideDepthwiseStep>(node, "wide_depthwise", {input}, output.slots);
+  step.op = output.op;
+  step.params.geometry = *geometry;
+  step.params.row_end = ConvRows(*geometry);
+  step.params.weights = packed;
   step.is_signed = is_signed;
-  step.floats = !quantized;
-  step.lo = static_cast<float>(epilogue.clamp.lo);
-  step.hi = static_cast<float>(epilogue.clamp.hi);
-  const DType dtype = node.outputs[0]->type.dtype;
-  if (quantized) {
-    step.kind = wide::KindOf(dtype);
-    step.to = wide::Clamped(qy->zero_points[0], dtype, epilogue.clamp.lo, epilogue.clamp.hi);
-    if (IsByte(dtype)) builder.SetRange(epilogue.output, {step.to.lo, step.to.hi});
-  }
-  step.padding.assign(padded, static_cast<uint16_t>(qx->zero_points[0]));
-  step.weights = std::move(packed);
-  step.bias = std::move(addends);
-  step.multipliers = std::move(multipliers);
-  step.macs = int64_t{ConvRows(*geometry)} * geometry->out_c * static_cast<int64_t>(taps);
+  step.padding = static_cast<int16_t>(zero);
+  step.combiner = std::move(combiner);
+  step.workspace = builder.Workspace(dwconv::VectorQ8Workspace(*geometry));
+  step.macs = int64_t{ConvRows(*geometry)} * geometry->out_c * window;
   return true;
 }
 
