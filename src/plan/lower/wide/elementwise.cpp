@@ -1,6 +1,7 @@
 // Lowers QLinearAdd16, QLinearSub16, QLinearMul16, Requantize16, Lut16, and Relu and Clip of 16-bit
 // codes.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "plan/archive.h"
@@ -24,6 +25,7 @@ struct WideBinaryParams {
   WideOutput to;
   size_t rows = 1, cols = 0, a_row_stride = 0, b_row_stride = 0;
   int a_step = 1, b_step = 1;
+  bool small = false;  // a sum within kSmall, of operands and to codes of one type of 16 bits
 };
 
 class WideBinaryStep : public StepOf<StepKind::kWideBinary> {
@@ -46,7 +48,9 @@ class WideBinaryStep : public StepOf<StepKind::kWideBinary> {
  private:
   void Block(const uint8_t* a, const uint8_t* b, uint8_t* out) const {
     for (size_t row = 0; row < params.rows; ++row) {
-      if (params.unary) {
+      if (params.small && params.a_step == 1 && params.b_step == 1) {
+        SmallSums(a, b, out);
+      } else if (params.unary) {
         Row<0>(a, b, out);
       } else if (params.product) {
         Row<2>(a, b, out);
@@ -71,24 +75,52 @@ class WideBinaryStep : public StepOf<StepKind::kWideBinary> {
     return {wasm_i32x4_sub(codes.low, zero), wasm_i32x4_sub(codes.high, zero)};
   }
 
-  /// kForm: 0 one operand, 1 sum, 2 product.
   template <int kForm>
-  void Row(const uint8_t* a, const uint8_t* b, uint8_t* out) const {
+  RQ_MEMBER static wide::Four Combine(v128_t x, v128_t y, v128_t of_a, v128_t of_b) {
+    wide::Four value = wide::ToDoubles(x);
+    // A product of 17-bit numbers is exact in float64.
+    if constexpr (kForm == 2) value = value * wide::ToDoubles(y);
+    value = value * wide::Four{of_a, of_a};
+    if constexpr (kForm == 1) value = value + wide::ToDoubles(y) * wide::Four{of_b, of_b};
+    return value;
+  }
+
+  /// Adds whole vectors of codes of one type of 16 bits, and the rest by Row. Unsigned codes are
+  /// read and written as x - 2^15, which moves zero points and bounds alike.
+  void SmallSums(const uint8_t* a, const uint8_t* b, uint8_t* out) const {
+    const int32_t move = params.out_kind == wide::Kind::kUint16 ? 32768 : 0;
+    const v128_t flip = wasm_i16x8_splat(static_cast<int16_t>(move));
+    const wide::SmallRounder round(
+        {params.to.zero_point - move, params.to.lo - move, params.to.hi - move}, false);
+    const v128_t a_zero = wasm_i32x4_splat(params.a_zero - move);
+    const v128_t b_zero = wasm_i32x4_splat(params.b_zero - move);
+    const v128_t of_a = wasm_f64x2_splat(params.a_multiplier);
+    const v128_t of_b = wasm_f64x2_splat(params.b_multiplier);
+    const auto load = [&](const uint8_t* from, v128_t zero) __attribute__((always_inline)) {
+      const v128_t codes = wasm_v128_xor(wasm_v128_load(from), flip);
+      return wide::Eight{wasm_i32x4_sub(wasm_i32x4_extend_low_i16x8(codes), zero),
+                         wasm_i32x4_sub(wasm_i32x4_extend_high_i16x8(codes), zero)};
+    };
+    size_t i = 0;
+    for (; i + 8 <= params.cols; i += 8) {
+      const wide::Eight x = load(a + 2 * i, a_zero), y = load(b + 2 * i, b_zero);
+      const v128_t codes =
+          round(Combine<1>(x.low, y.low, of_a, of_b), Combine<1>(x.high, y.high, of_a, of_b));
+      wasm_v128_store(out + 2 * i, wasm_v128_xor(codes, flip));
+    }
+    if (i < params.cols) Row<1>(a, b, out, i);
+  }
+
+  /// Computes the elements from `i` on. kForm: 0 one operand, 1 sum, 2 product.
+  template <int kForm>
+  void Row(const uint8_t* a, const uint8_t* b, uint8_t* out, size_t i = 0) const {
     const wide::Rounder round(params.to);
     const v128_t a_zero = wasm_i32x4_splat(params.a_zero);
     const v128_t b_zero = wasm_i32x4_splat(params.b_zero);
     const v128_t of_a = wasm_f64x2_splat(params.a_multiplier);
     const v128_t of_b = wasm_f64x2_splat(params.b_multiplier);
-    const auto combine = [&](v128_t x, v128_t y) {
-      wide::Four value = wide::ToDoubles(x);
-      // A product of 17-bit numbers is exact in float64.
-      if constexpr (kForm == 2) value = value * wide::ToDoubles(y);
-      value = value * wide::Four{of_a, of_a};
-      if constexpr (kForm == 1) value = value + wide::ToDoubles(y) * wide::Four{of_b, of_b};
-      return round(value);
-    };
     const size_t bytes = wide::BytesOf(params.out_kind);
-    for (size_t i = 0; i < params.cols; i += 8) {
+    for (; i < params.cols; i += 8) {
       const size_t count = params.cols - i < 8 ? params.cols - i : 8;
       const wide::Eight x = Operand(a, params.a_kind, params.a_step, i, count, a_zero);
       wide::Eight y = x;
@@ -96,7 +128,8 @@ class WideBinaryStep : public StepOf<StepKind::kWideBinary> {
         y = Operand(b, params.b_kind, params.b_step, i, count, b_zero);
       }
       wide::Store(out + i * bytes, params.out_kind, count,
-                  {combine(x.low, y.low), combine(x.high, y.high)});
+                  {round(Combine<kForm>(x.low, y.low, of_a, of_b)),
+                   round(Combine<kForm>(x.high, y.high, of_a, of_b))});
     }
   }
 };
@@ -201,6 +234,10 @@ bool LowerWideBinary(PlanBuilder& builder, const Node& node) {
   if (node.op_type == "QLinearSub16") p.b_multiplier = -p.b_multiplier;
   p.to = wide::Clamped(y->zero_points[0], out->type.dtype, epilogue.clamp.lo, epilogue.clamp.hi);
   if (IsByte(out->type.dtype)) builder.SetRange(epilogue.output, {p.to.lo, p.to.hi});
+  // Codes less their zero points have at most 17 bits.
+  const double largest = (1 << 17) * (std::abs(p.a_multiplier) + std::abs(p.b_multiplier));
+  p.small = !unary && !p.product && largest <= wide::kSmall && IsWide(out->type.dtype) &&
+            p.a_kind == p.out_kind && p.b_kind == p.out_kind;
   p.rows = walk.rows;
   p.cols = walk.cols;
   p.a_row_stride = walk.a_row_stride;
