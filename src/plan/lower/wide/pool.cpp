@@ -25,24 +25,23 @@ class WidePoolStep : public StepOf<StepKind::kWidePool> {
     const auto channels = static_cast<size_t>(geometry.out_c);
     const size_t pixel_bytes = channels * wide::BytesOf(kind);
     const size_t image = static_cast<size_t>(geometry.out_h) * static_cast<size_t>(geometry.out_w);
-    wide::ForEachPixel(
-        geometry, input, nullptr, [&](size_t pixel, const uint16_t* const* taps, size_t inside) {
-          uint8_t* to_pixel = out + pixel * pixel_bytes;
-          const double by =
-              maximum
-                  ? 0
-                  : multipliers[divisors.empty() ? 0
-                                                 : static_cast<size_t>(divisors[pixel % image])];
-          for (size_t c = 0; c < channels; c += 8) {
-            const size_t count = std::min<size_t>(8, channels - c);
-            uint8_t* place = to_pixel + c * wide::BytesOf(kind);
-            if (maximum) {
-              Maximum(taps, inside, c, count, place);
-            } else {
-              Average(taps, inside, c, count, by, place);
-            }
-          }
-        });
+    auto* taps = context.Write<const uint16_t*>(workspace);
+    wide::ForEachPixel(geometry, input, taps, [&](size_t pixel, size_t inside) {
+      uint8_t* to_pixel = out + pixel * pixel_bytes;
+      const double by =
+          maximum
+              ? 0
+              : multipliers[divisors.empty() ? 0 : static_cast<size_t>(divisors[pixel % image])];
+      for (size_t c = 0; c < channels; c += 8) {
+        const size_t count = std::min<size_t>(8, channels - c);
+        uint8_t* place = to_pixel + c * wide::BytesOf(kind);
+        if (maximum) {
+          Maximum(taps, inside, c, count, place);
+        } else {
+          Average(taps, inside, c, count, by, place);
+        }
+      }
+    });
   }
   ConvGeometry geometry;
   bool maximum = false;
@@ -114,6 +113,7 @@ bool LowerWidePool(PlanBuilder& builder, const Node& node) {
   auto& step = builder.Add<WidePoolStep>(node, "wide_pool", {slot}, {output});
   const DType dtype = node.outputs[0]->type.dtype;
   step.op = epilogue.op;
+  step.workspace = builder.Workspace(static_cast<size_t>(taps) * sizeof(const uint16_t*));
   step.geometry = *geometry;
   step.maximum = maximum;
   step.from = wide::KindOf(x->type.dtype);
