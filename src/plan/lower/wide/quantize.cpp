@@ -35,12 +35,16 @@ class WideQuantizeStep : public StepOf<StepKind::kWideQuantize> {
 
  private:
   RQ_MEMBER v128_t Codes(v128_t x) const {
-    // The bounds have at most 17 bits. A NaN becomes 0, as trunc_sat makes it.
+    // A NaN becomes 0. The bounds are integers of at most 17 bits, so that a clamp before rounding
+    // is one behind it, and 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
     const v128_t lo = wasm_f32x4_splat(static_cast<float>(to.lo - to.zero_point));
     const v128_t hi = wasm_f32x4_splat(static_cast<float>(to.hi - to.zero_point));
-    const v128_t rounded = wasm_f32x4_nearest(wasm_f32x4_div(x, wasm_f32x4_splat(scale)));
-    const v128_t inside = wasm_f32x4_min(wasm_f32x4_max(rounded, lo), hi);
-    return wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(inside), wasm_i32x4_splat(to.zero_point));
+    const v128_t magic = wasm_f32x4_splat(12582912.0F);
+    const v128_t real = wasm_f32x4_div(x, wasm_f32x4_splat(scale));
+    const v128_t number = wasm_v128_and(real, wasm_f32x4_eq(real, real));
+    const v128_t inside = wasm_f32x4_pmin(wasm_f32x4_pmax(number, lo), hi);
+    const v128_t rounded = wasm_i32x4_sub(wasm_f32x4_add(inside, magic), magic);
+    return wasm_i32x4_add(rounded, wasm_i32x4_splat(to.zero_point));
   }
 };
 
