@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 954e3, brotli: 288e3 };
-const OPERATORS_LIMIT = { raw: 511e3, brotli: 168.8e3 };
+const MAIN_LIMIT = { raw: 956e3, brotli: 288.7e3 };
+const OPERATORS_LIMIT = { raw: 517e3, brotli: 171.5e3 };
 const TOOLS_LIMIT = { raw: 570e3, brotli: 182e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
