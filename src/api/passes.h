@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 
+#include "passes/integers/integers.h"
 #include "passes/pass.h"
 
 namespace requant {
@@ -14,5 +16,17 @@ std::span<const Pass> ApiPasses();
 bool Legalize(Graph& graph, PassContext& context);
 /// Plans the graph and records in every node the memory in use while it runs (used_memory.cpp).
 bool AnnotateUsedMemory(Graph& graph, PassContext& context);
+
+/// A model in plain integer operators, and JSON about its operators:
+/// { legalized: [{ name, type }], left: [{ name, type, reason }] }.
+struct LegalizedModel {
+  Graph graph;
+  std::string report;
+};
+
+/// Brings a quantized model of any form (Q/DQ, QOperator, QONNX) into the integer form that
+/// sessions run, raises it to opset 13, and runs LegalizeToIntegers (legalize_to_integers.cpp).
+/// Throws kInvalidArgument for a model that is not quantized, and what LegalizeToIntegers throws.
+LegalizedModel LegalizedFrom(const Graph& model, const IntegerForm& form);
 
 }  // namespace requant
