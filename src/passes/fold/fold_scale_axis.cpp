@@ -1,4 +1,5 @@
-// FoldScaleAxis
+// FoldScaleAxis, and its halves FoldScaleAxisBackward and FoldScaleAxisForward
+// (TVM src/relay/transforms/fold_scale_axis.cc)
 //
 // Backward (the constant behind the layer)
 //   Before: y = Conv(x, W, b) * c      or  / c,  + c,  - c
@@ -175,11 +176,16 @@ bool FoldForward(Graph& graph, Node* node) {
   return FoldIntoLinearInput(graph, layer, map->scale, map->shift) && Bypass(graph, node, x);
 }
 
+bool FoldEither(Graph& graph, Node* node) {
+  return FoldBackward(graph, node) || FoldForward(graph, node);
+}
+
 }  // namespace
 
-bool FoldScaleAxis(Graph& graph, PassContext&) {
-  return RewriteNodes(
-      graph, [](Graph& g, Node* node) { return FoldBackward(g, node) || FoldForward(g, node); });
-}
+bool FoldScaleAxisBackward(Graph& graph, PassContext&) { return RewriteNodes(graph, FoldBackward); }
+
+bool FoldScaleAxisForward(Graph& graph, PassContext&) { return RewriteNodes(graph, FoldForward); }
+
+bool FoldScaleAxis(Graph& graph, PassContext&) { return RewriteNodes(graph, FoldEither); }
 
 }  // namespace requant
