@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "options.h"
 #include "quantized_handle.h"
 #include "read_option.h"
 
@@ -33,6 +34,22 @@ val AsJson(const ModelHandle& model, double max_numbers) {
   return Guard([&] { return val(GraphToJson(*model.graph(), static_cast<size_t>(max_numbers))); });
 }
 
+/// Returns { model, report: JSON }.
+val Legalized(const ModelHandle& model, const val& options) {
+  return Guard([&] {
+    IntegerForm form;
+    form.requantize = ReadRequantizeMode(options);
+    if (options["decomposition"].as<std::string>() == "four_terms") {
+      form.decomposition = Decomposition::kFourTerms;
+    }
+    LegalizedModel made = LegalizedFrom(*model.graph(), form);
+    val out = val::object();
+    out.set("model", WrapModel(std::move(made.graph)));
+    out.set("report", made.report);
+    return out;
+  });
+}
+
 }  // namespace
 
 std::map<std::string, Shape> ReadShapes(const val& names, const val& dims) {
@@ -51,6 +68,7 @@ void BindGeneration() {
   using emscripten::function;
   function("generateC", &GeneratedCode);
   function("generateJson", &AsJson);
+  function("legalize", &Legalized);
 }
 
 }  // namespace requant::bindings

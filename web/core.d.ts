@@ -183,6 +183,13 @@ export interface CoreWeights {
   left: string;
 }
 
+/** A model in plain integer operators. */
+export interface CoreLegalized {
+  model: CoreModel;
+  /** { legalized: [{ name, type }], left: [{ name, type, reason }] } */
+  report: string;
+}
+
 export interface CoreGeneratedC {
   source: string;
   header: string;
@@ -263,6 +270,11 @@ export interface Core {
     kernels: string[],
   ): CoreGeneratedC | Failure;
   generateJson(model: CoreModel, maxNumbers: number): string | Failure;
+  /** `decomposition` is 'subtract_first' or 'four_terms'. */
+  legalize(
+    model: CoreModel,
+    options: { decomposition: string; requantize: string },
+  ): CoreLegalized | Failure;
   /** The model with all types that follow from inputs of these names and dims. */
   withTypes(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
   /** Indices in the list of nodes. */

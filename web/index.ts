@@ -46,7 +46,15 @@ export type { Feeds } from './engine/heap.js';
 export type { EnginePart, Variant } from './engine/load_core.js';
 export { Model } from './model/model.js';
 export { loadModel, parseModel } from './model/load_model.js';
-export type { FloatOperator, OptimizeOptions, OptimizeReport, PlanOptions } from './model/model.js';
+export type {
+  Decomposition,
+  FloatOperator,
+  LegalizeOptions,
+  LegalizedModel,
+  OptimizeOptions,
+  OptimizeReport,
+  PlanOptions,
+} from './model/model.js';
 export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
 export type { LoadOptions } from './model/load_options.js';
 export type { RequantizeMode } from './model/planning.js';

@@ -27,6 +27,7 @@ import {
   threadsOption,
   words,
 } from './args.js';
+import { formatLegalized, runLegalize } from './legalizing.js';
 import { Progress, type Streams } from './output.js';
 import { formatSubstitution, runSubstitute } from './substituting.js';
 
@@ -127,6 +128,11 @@ export const optimizeSpec: CommandSpec = {
       value: 'A,B,..',
       help: 'put cheaper operators in place; measured on --data',
     },
+    legalize: {
+      type: 'string',
+      value: 'HOW',
+      help: 'write a quantized model in plain integer operators: subtract_first or four_terms',
+    },
     list: { type: 'boolean', help: 'show all passes and what they may change' },
     'dump-passes': {
       type: 'string',
@@ -178,6 +184,20 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
       values['json']
         ? `${JSON.stringify({ output, bytes: bytes.length, ...report }, null, 2)}\n`
         : `${formatSubstitution(report)}\n\nwrote ${output} (${formatBytes(bytes.length)}); ${file} stays what it is\n`,
+    );
+    return;
+  }
+  if (values['legalize'] !== undefined) {
+    const made = await runLegalize(values, model);
+    using result = made.model;
+    const bytes = result.toOnnx();
+    await write(output, bytes, streams);
+    const { legalized, left } = made;
+    const json = { output, bytes: bytes.length, legalized, left };
+    streams.out(
+      values['json']
+        ? `${JSON.stringify(json, null, 2)}\n`
+        : `${formatLegalized(made)}\n\nwrote ${output} (${formatBytes(bytes.length)})\n`,
     );
     return;
   }

@@ -3,11 +3,11 @@
 // Model: a graph in the memory of the engine.
 
 import { invalidArgument } from '../base/errors.js';
-import { checkOptions } from '../base/options.js';
+import { checkOneOf, checkOptions } from '../base/options.js';
 import { saveBytes } from '../base/save.js';
 import type { Core, CoreModel, CoreSession } from '../core.js';
-import { Handle, makeDisposable, takeBlob } from '../engine/heap.js';
-import { sessionThreads } from '../engine/load_core.js';
+import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
+import { loadTools, sessionThreads } from '../engine/load_core.js';
 import { type ModelInfo, type ValueInfo, inputShapes } from './model_info.js';
 import {
   type PlanningOptions,
@@ -39,6 +39,31 @@ export interface OptimizeReport {
     nodesAfter: number;
   }[];
   dumps?: { pass: string; text: string; dot: string }[];
+}
+
+/** How a product of codes with zero points is expressed in plain integer operators. */
+export type Decomposition = 'subtract_first' | 'four_terms';
+
+/** Options of {@link Model.legalize}. */
+export interface LegalizeOptions {
+  /**
+   * `'subtract_first'` (default): `sum((qx - zx) * (qw - zw))`, with zero points as inputs of ConvInteger and
+   * MatMulInteger. `'four_terms'`: `sum(qx * qw) - zw * sum(qx) - zx * sum(qw) + K * zx * zw`, with products
+   * that have no zero points. Both give the same bits.
+   */
+  decomposition?: Decomposition;
+  /** The rounding that is written down: `'fixed'` (default), `'nearest'` or `'gemmlowp'`. */
+  requantize?: Exclude<RequantizeMode, 'float'>;
+}
+
+/** What {@link Model.legalize} made. */
+export interface LegalizedModel {
+  /** The model in plain integer operators; the caller disposes of it. */
+  model: Model;
+  /** The quantized operators that were rewritten. */
+  legalized: { name: string; type: string }[];
+  /** The quantized operators that stay as they are. */
+  left: { name: string; type: string; reason: string }[];
 }
 
 /** Options of {@link Model.toPlan}. */
@@ -220,6 +245,29 @@ export class Model {
         ...(dump === undefined ? {} : { dump }),
       }),
     );
+  }
+
+  /**
+   * The quantized model with its arithmetic in the open: ConvInteger, MatMulInteger and sums of int32, the
+   * int32 bias, ai.requant::FixedPointMultiply by multipliers and shifts, a clamp and a cast. Its outputs are
+   * bit for bit those of a session of this model with the same `requantize`; sessions run it, `toText()` shows
+   * it and `toOnnx()` stores it.
+   *
+   * @throws RequantError INVALID_ARGUMENT for an unknown option and for a model that is not quantized,
+   * UNSUPPORTED for operators that have no form of opset 13, DISPOSED.
+   */
+  async legalize(options: LegalizeOptions = {}): Promise<LegalizedModel> {
+    checkOptions(options, { decomposition: 'string', requantize: 'string' }, 'options');
+    const { decomposition = 'subtract_first', requantize = 'fixed' } = options;
+    checkOneOf(decomposition, ['subtract_first', 'four_terms'], 'options.decomposition');
+    checkRequantize(requantize, 'options.requantize');
+    const { core } = this.handle;
+    await loadTools(core);
+    const { model, report } = call(core, () =>
+      core.legalize(this.handle.object, { decomposition, requantize }),
+    );
+    const nodes = JSON.parse(report) as Omit<LegalizedModel, 'model'>;
+    return { model: new Model(core, model, requantize), ...nodes };
   }
 
   /**
