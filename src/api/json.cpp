@@ -226,15 +226,13 @@ std::string OperatorsJson() {
 std::string PassesJson() {
   JsonWriter json;
   json.BeginArray();
-  for (const std::span<const Pass> passes : {PassTable(), ApiPasses()}) {
-    for (const Pass& pass : passes) {
-      json.BeginObject();
-      json.Key("name").String(pass.name);
-      json.Key("summary").String(pass.summary);
-      json.Key("bound").Number(pass.bound);
-      json.Key("optional").Bool(pass.optional());
-      json.EndObject();
-    }
+  for (const Pass* pass : AllPasses(ApiPasses())) {
+    json.BeginObject();
+    json.Key("name").String(pass->name);
+    json.Key("summary").String(pass->summary);
+    json.Key("bound").Number(pass->bound);
+    json.Key("optional").Bool(pass->optional());
+    json.EndObject();
   }
   json.EndArray();
   return json.text();

@@ -10,13 +10,6 @@
 namespace requant {
 namespace {
 
-std::vector<const Pass*> AllPasses(const PipelineOptions& options) {
-  std::vector<const Pass*> all;
-  for (const Pass& pass : PassTable()) all.push_back(&pass);
-  for (const Pass& pass : options.more) all.push_back(&pass);
-  return all;
-}
-
 void CheckNames(const std::vector<const Pass*>& passes, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::string valid;
@@ -47,8 +40,27 @@ void Verify(const Graph& graph, const Pass& pass) {
 
 }  // namespace
 
+std::vector<OwnPass>& OwnPasses() {
+  static std::vector<OwnPass> passes;
+  return passes;
+}
+
+std::vector<const Pass*> AllPasses(std::span<const Pass> more) {
+  std::vector<const Pass*> all;
+  for (const Pass& pass : PassTable()) all.push_back(&pass);
+  for (const Pass& pass : more) all.push_back(&pass);
+  for (const OwnPass& own : OwnPasses()) {
+    const std::string& anchor = own.before.empty() ? own.after : own.before;
+    auto at = std::find_if(all.begin(), all.end(),
+                           [&](const Pass* pass) { return anchor == pass->name; });
+    if (at != all.end() && own.before.empty()) ++at;
+    all.insert(at, own.pass);
+  }
+  return all;
+}
+
 PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
-  const std::vector<const Pass*> all = AllPasses(options);
+  const std::vector<const Pass*> all = AllPasses(options.more);
   CheckNames(all, options.only);
   CheckNames(all, options.disable);
   PipelineReport report;

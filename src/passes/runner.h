@@ -42,6 +42,17 @@ struct PipelineReport {
   std::vector<PassReport> passes;
 };
 
+/// A pass that a user has added (passes/own/own_pass.h), and the pass that it runs before or after,
+/// or "".
+struct OwnPass {
+  const Pass* pass;
+  std::string before, after;
+};
+std::vector<OwnPass>& OwnPasses();
+
+/// All passes in the order in which they run: those of the table, of `more`, and users' own.
+std::vector<const Pass*> AllPasses(std::span<const Pass> more);
+
 /// Runs the passes repeatedly until none changes anything. Throws kInvalidArgument for an unknown
 /// pass name (listing the valid ones), or what a pass throws.
 PipelineReport RunPasses(Graph& graph, const PipelineOptions& options = {});
