@@ -52,6 +52,10 @@ std::map<std::string, Shape> ReadShapes(const emscripten::val& names, const emsc
 void BindGeneration();
 /// Binds the functions that divide models (partition.cpp).
 void BindPartition();
+/// Binds the functions for passes and operators of the user's own (own_passes.cpp,
+/// own_operators.cpp).
+void BindOwnPasses();
+void BindOwnOperators();
 /// Binds the classes and functions of training (train.cpp).
 void BindTraining();
 

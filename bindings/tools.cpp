@@ -213,6 +213,8 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   function("createCalibrator", &CreateCalibrator);
   function("createComparer", &CreateComparer);
   BindGeneration();
+  BindOwnOperators();
+  BindOwnPasses();
   BindPartition();
   BindTraining();
 }

@@ -1,6 +1,14 @@
 // bindings/README.md in types: the exports of the Emscripten glue (dist/core.js) and the members of its
 // module. Written by hand; tests compare it with the built core.
 
+import type {
+  CoreNode,
+  CoreOperatorDefinition,
+  CorePassDefinition,
+  CoreTensor,
+  UserFailure,
+} from './core_own.js';
+
 /** A function of the core returns this instead of its result when it failed. */
 export interface Failure {
   requantError: { code: string; message: string; node: string; value: string; hint: string };
@@ -275,6 +283,22 @@ export interface Core {
     model: CoreModel,
     options: { decomposition: string; requantize: string },
   ): CoreLegalized | Failure;
+  addPass(definition: CorePassDefinition): undefined | Failure;
+  removePass(name: string): boolean;
+  addOperator(definition: CoreOperatorDefinition): undefined | Failure;
+  removeOperator(name: string, domain: string): boolean;
+  /** Runs the model by references. `observe` sees every value that a node computes. */
+  interpret(
+    model: CoreModel,
+    names: string[],
+    types: string[],
+    dims: number[][],
+    pointers: number[],
+    options: { requantize: string },
+    observe:
+      ((node: CoreNode, value: string, tensor: CoreTensor) => null | UserFailure) | undefined,
+    output: (name: string, tensor: CoreTensor) => void,
+  ): undefined | Failure;
   /** The model with all types that follow from inputs of these names and dims. */
   withTypes(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
   /** Indices in the list of nodes. */

@@ -83,6 +83,23 @@ export type {
   TensorRecord,
 } from './quantize/record.js';
 export { readQuantized } from './quantize/read_quantized.js';
+export { registerPass, removePass } from './extend/passes.js';
+export type { OperatorPattern, PassDefinition, PassMatch, PassPattern } from './extend/passes.js';
+export type {
+  FloatAttribute,
+  NewValue,
+  PassBuilder,
+  MatchedNode,
+  MatchedValue,
+  NewAttribute,
+  NewOperatorOptions,
+  Operand,
+} from './extend/builder.js';
+export { registerOperator, removeOperator } from './extend/operators.js';
+export type { OperatorDefinition } from './extend/operators.js';
+export type { OperandType, OperatorAttributes } from './extend/core_values.js';
+export { interpret } from './extend/interpret.js';
+export type { InterpretOptions, InterpretedValue } from './extend/interpret.js';
 export { BoundRun } from './session/bound_run.js';
 export { InferenceSession } from './session/session.js';
 export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/plan.js';

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/own_op.h"
 #include "ops/table.h"
 
 namespace requant {
@@ -51,7 +52,15 @@ const OpDef* FindOp(std::string_view name, std::string_view domain) {
       return row;
     }
   }
+  for (const OpDef* row : OwnOps()) {
+    if (name == row->name && domain == row->domain) return row;
+  }
   return nullptr;
+}
+
+std::vector<const OpDef*>& OwnOps() {
+  static std::vector<const OpDef*> rows;
+  return rows;
 }
 
 const OpDef* FindOp(const Node& node) {

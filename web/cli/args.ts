@@ -36,6 +36,7 @@ export interface CommandSpec {
 
 /** Options that every command has. */
 export const commonOptions: Record<string, OptionSpec> = {
+  plugin: { type: 'string', value: 'FILE', help: 'a module that adds passes and operators' },
   json: { type: 'boolean', help: 'write JSON for machines to standard output' },
   simd: { type: 'string', value: 'V', help: "engine: 'auto' (default), 'relaxed' or 'simd128'" },
   help: { type: 'boolean', short: 'h', help: 'show this help' },

@@ -13,12 +13,14 @@ import {
   integer,
   oneOf,
   readArgs,
+  text,
 } from './args.js';
 import { benchSpec, runBench } from './bench.js';
 import { generateSpec, runGenerate } from './generating.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, printableStreams, processStreams } from './output.js';
 import { packSpec, runPack } from './packing.js';
+import { loadPlugin } from './plugins.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
@@ -94,6 +96,8 @@ export async function runCli(
     if (simd) env.wasm.simd = simd;
     const threads = values['threads'] === 'auto' ? 'auto' : integer(values, 'threads', 1, 16);
     if (threads !== undefined) env.wasm.numThreads = threads;
+    const plugin = text(values, 'plugin');
+    if (plugin !== undefined) await loadPlugin(plugin);
     await command.action(values, positionals, streams);
     return 0;
   } catch (error) {

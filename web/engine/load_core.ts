@@ -189,6 +189,8 @@ interface Engine {
 }
 
 const cores = new Map<string, Promise<Core>>();
+/** What users have added to all cores: functions that add it to one whose tools are loaded. */
+const additions = new Map<string, (core: Core) => void>();
 const engines = new WeakMap<Core, Engine>();
 
 function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
@@ -201,6 +203,8 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
     const threads = threaded ? new KernelThreads(() => compiled(kernels)) : undefined;
     const { core, ...loaded } = await load(variant, threads);
     engines.set(core, { key, threads, ...loaded });
+    if (additions.size > 0) await loaded.parts.tools();
+    for (const add of additions.values()) add(core);
     return core;
   };
   const loading = start();
@@ -229,6 +233,24 @@ export async function loadCore(numThreads?: unknown): Promise<Core> {
     }
   }
   return loadOnce(variant, false);
+}
+
+/** Adds something of the user's to all cores, those included that are loaded later. */
+export async function addToCores(key: string, add: (core: Core) => void): Promise<void> {
+  await loadCore();
+  const loaded = await Promise.all(cores.values());
+  await Promise.all(loaded.map((core) => loadTools(core)));
+  for (const core of loaded) add(core);
+  additions.set(key, add);
+}
+
+/** Takes it out of all cores again; returns whether it was there. */
+export function removeFromCores(key: string, remove: (core: Core) => void): boolean {
+  if (!additions.delete(key)) return false;
+  for (const core of cores.values()) {
+    core.then(remove, () => {});
+  }
+  return true;
 }
 
 /** Begins to fetch and compile the module that loadCore() will load by these settings. */
