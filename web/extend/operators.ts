@@ -73,7 +73,7 @@ function countsOf(inputs: unknown): readonly [number, number] {
  *   name: 'Square',
  *   domain: 'my.domain',
  *   quantize: 'unary',
- *   run: ([x]) => new Tensor('float32', Array.from(x.data, (value) => Number(value) ** 2), x.dims),
+ *   run: ([x]) => new Tensor('float32', [...x.data].map((value) => Number(value) ** 2), x.dims),
  * });
  */
 export async function registerOperator(definition: OperatorDefinition): Promise<void> {
