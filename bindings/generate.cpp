@@ -11,16 +11,25 @@ namespace {
 
 using emscripten::val;
 
-/// `kernels` alternates names and texts.
-val GeneratedCode(const ModelHandle& model, const val& names, const val& dims, const val& options,
-                  const val& kernels) {
+val PreparedForC(const ModelHandle& model, const val& names, const val& dims) {
+  return Guard([&] { return WrapModel(PrepareForC(*model.graph(), ReadShapes(names, dims))); });
+}
+
+/// `model` is from PreparedForC; `kernels` alternates names and texts.
+val GeneratedCode(const ModelHandle& model, const val& options, const val& kernels) {
   return Guard([&] {
-    const std::map<std::string, Shape> shapes = ReadShapes(names, dims);
     GenerateCOptions read{options["name"].as<std::string>(), ReadRequantizeMode(options)};
+    const val calls = options["calls"];
+    const auto count = calls["length"].as<unsigned>();
+    for (unsigned i = 0; i < count; ++i) {
+      read.calls.push_back({calls[i]["function"].as<std::string>(),
+                            calls[i]["header"].as<std::string>(),
+                            ReadPositions(calls[i]["nodes"])});
+    }
     CKernels texts;
     const auto list = emscripten::vecFromJSArray<std::string>(kernels);
     for (size_t i = 0; i + 1 < list.size(); i += 2) texts[list[i]] = list[i + 1];
-    const GeneratedC made = GenerateCode(*model.graph(), shapes, read, texts);
+    const GeneratedC made = GenerateC(*model.graph(), read, texts);
     val out = val::object();
     out.set("source", made.source);
     out.set("header", made.header);
@@ -50,7 +59,20 @@ val Legalized(const ModelHandle& model, const val& options) {
   });
 }
 
+val Described(const ModelHandle& model, double max_numbers) {
+  return Guard(
+      [&] { return val(DescribeGraph(*model.graph(), static_cast<size_t>(max_numbers))); });
+}
+
 }  // namespace
+
+std::vector<size_t> ReadPositions(const val& list) {
+  std::vector<size_t> positions;
+  for (const double position : emscripten::vecFromJSArray<double>(list)) {
+    positions.push_back(static_cast<size_t>(position));
+  }
+  return positions;
+}
 
 std::map<std::string, Shape> ReadShapes(const val& names, const val& dims) {
   std::map<std::string, Shape> shapes;
@@ -66,9 +88,11 @@ std::map<std::string, Shape> ReadShapes(const val& names, const val& dims) {
 
 void BindGeneration() {
   using emscripten::function;
+  function("prepareForC", &PreparedForC);
   function("generateC", &GeneratedCode);
   function("generateJson", &AsJson);
   function("legalize", &Legalized);
+  function("describe", &Described);
 }
 
 }  // namespace requant::bindings

@@ -1,4 +1,4 @@
-// Divides models among backends. A part of the tools, which tools.cpp binds.
+// Divides models among backends, and cuts parts out. A part of the tools, which tools.cpp binds.
 #include <string>
 #include <vector>
 
@@ -14,17 +14,32 @@ using emscripten::val;
 Backend ReadBackend(const val& options, size_t nodes) {
   Backend out;
   out.takes.resize(nodes);
-  for (const double node : emscripten::vecFromJSArray<double>(options["takes"])) {
-    out.takes.at(static_cast<size_t>(node)) = 1;
-  }
-  const val patterns = options["patterns"];
-  const auto count = patterns["length"].as<unsigned>();
+  for (const size_t node : ReadPositions(options["takes"])) out.takes.at(node) = 1;
+  const val composites = options["composites"];
+  const auto count = composites["length"].as<unsigned>();
   for (unsigned i = 0; i < count; ++i) {
-    out.patterns.push_back(emscripten::vecFromJSArray<std::string>(patterns[i]));
+    out.composites.push_back(
+        {composites[i]["pattern"].as<int>(), ReadPositions(composites[i]["nodes"])});
   }
   out.max_operators = static_cast<int64_t>(options["maxOperators"].as<double>());
   out.min_macs = static_cast<int64_t>(options["minMacs"].as<double>());
+  out.join = options["join"].as<bool>();
   return out;
+}
+
+val CompositesOf(const Part& part) {
+  val list = val::array();
+  for (const Composite& composite : part.composites) {
+    val nodes = val::array();
+    for (const size_t node : composite.nodes) {
+      nodes.call<void>("push", static_cast<double>(node));
+    }
+    val entry = val::object();
+    entry.set("pattern", composite.pattern);
+    entry.set("nodes", nodes);
+    list.call<void>("push", entry);
+  }
+  return list;
 }
 
 val Parts(const ModelHandle& model, const val& list) {
@@ -40,6 +55,7 @@ val Parts(const ModelHandle& model, const val& list) {
       val entry = val::object();
       entry.set("backend", part.backend);
       entry.set("macs", static_cast<double>(part.macs));
+      entry.set("composites", CompositesOf(part));
       entry.set("model", WrapModel(std::move(part.graph)));
       out.call<void>("push", entry);
     }
@@ -65,10 +81,18 @@ val NodesInC(const ModelHandle& model, const val& options) {
   });
 }
 
+val Extracted(const ModelHandle& model, const val& from, const val& to) {
+  return Guard([&] {
+    return WrapModel(ExtractBetween(*model.graph(), emscripten::vecFromJSArray<std::string>(from),
+                                    emscripten::vecFromJSArray<std::string>(to)));
+  });
+}
+
 }  // namespace
 
 void BindPartition() {
   using emscripten::function;
+  function("extract", &Extracted);
   function("partition", &Parts);
   function("nodesInC", &NodesInC);
   function("withTypes", &Typed);

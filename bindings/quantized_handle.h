@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "handles.h"
 
@@ -46,6 +47,8 @@ class QuantizedHandle {
   QuantizedModel model_;
 };
 
+/// Reads indices of nodes (generate.cpp).
+std::vector<size_t> ReadPositions(const emscripten::val& list);
 /// Reads shapes of inputs from parallel arrays (generate.cpp).
 std::map<std::string, Shape> ReadShapes(const emscripten::val& names, const emscripten::val& dims);
 /// Binds the functions that write models in other forms (generate.cpp).

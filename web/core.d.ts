@@ -172,15 +172,25 @@ export interface CoreQuantized extends CoreObject {
 export interface CoreBackend {
   /** Indices in the list of nodes. */
   takes: number[];
-  patterns: readonly (readonly string[])[];
+  composites: readonly CoreComposite[];
   maxOperators: number;
   minMacs: number;
+  join: boolean;
+}
+
+/** Operators that a backend runs as one. */
+export interface CoreComposite {
+  /** Index of the pattern. */
+  pattern: number;
+  /** Indices in the list of nodes, ascending. */
+  nodes: readonly number[];
 }
 
 export interface CorePart {
   /** Index of the backend; -1: the engine. */
   backend: number;
   macs: number;
+  composites: CoreComposite[];
   model: CoreModel;
 }
 
@@ -269,12 +279,17 @@ export interface Core {
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** A float model as a quantized one of which every operator stays in float, for training. */
   floatQuantized(model: CoreModel): CoreQuantized | Failure;
-  /** Writes C for inputs of these names and dims; `kernels` alternates names and texts. */
+  /** The graph that C is written from, for inputs of these names and dims. */
+  prepareForC(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
+  /** Writes C of what prepareForC gave; `kernels` alternates names and texts. */
   generateC(
     model: CoreModel,
-    names: string[],
-    dims: number[][],
-    options: { name: string; requantize: string },
+    options: {
+      name: string;
+      requantize: string;
+      /** `header` may be empty; `nodes`: indices in the list of nodes, ascending. */
+      calls: { function: string; header: string; nodes: readonly number[] }[];
+    },
     kernels: string[],
   ): CoreGeneratedC | Failure;
   generateJson(model: CoreModel, maxNumbers: number): string | Failure;
@@ -299,6 +314,10 @@ export interface Core {
       ((node: CoreNode, value: string, tensor: CoreTensor) => null | UserFailure) | undefined,
     output: (name: string, tensor: CoreTensor) => void,
   ): undefined | Failure;
+  /** What generateJson writes without `data` of constants of more elements, and with null for bodies. */
+  describe(model: CoreModel, maxNumbers: number): string | Failure;
+  /** What computes the values or results of nodes `to` from `from`. */
+  extract(model: CoreModel, from: string[], to: string[]): CoreModel | Failure;
   /** The model with all types that follow from inputs of these names and dims. */
   withTypes(model: CoreModel, names: string[], dims: number[][]): CoreModel | Failure;
   /** Indices in the list of nodes. */

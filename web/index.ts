@@ -59,11 +59,23 @@ export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
 export type { LoadOptions } from './model/load_options.js';
 export type { RequantizeMode } from './model/planning.js';
 export { generateC, generateJson } from './export/generate.js';
-export type { GenerateCOptions, GenerateJsonOptions, GeneratedC } from './export/generate.js';
+export type {
+  GenerateCOptions,
+  GenerateJsonOptions,
+  GeneratedC,
+  VendorCall,
+} from './export/generate.js';
 export { measureLatencies } from './analyze/latencies.js';
 export type { Latencies, LatencyOptions } from './analyze/latencies.js';
-export { Partition, PartitionedSession, partition } from './export/partition.js';
-export type { Backend, Part, PartRunner, PartitionOptions } from './export/partition.js';
+export { extract } from './export/extract.js';
+export type { ExtractOptions } from './export/extract.js';
+export { partition } from './export/partition.js';
+export type { PartitionOptions } from './export/partition.js';
+export { Partition, PartitionedSession, loadPartition } from './export/partitioned.js';
+export type { LoadPartitionOptions, MakeRunner } from './export/partitioned.js';
+export type { Backend, CompiledPart, Composite, Part, PartRunner } from './export/backend.js';
+export type { AttributeValue, NodeDetails, ValueDetails } from './export/node_details.js';
+export type { Pattern, PatternChain, PatternNode } from './export/patterns.js';
 export { train } from './train/train.js';
 export type { TrainOptions, TrainProgress } from './train/train_options.js';
 export { tune } from './tune/tune.js';

@@ -32,15 +32,19 @@ std::optional<std::vector<Shape>> InputShapes(const Graph& graph,
 
 }  // namespace
 
-GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
-                        const GenerateCOptions& options, const CKernels& kernels) {
+Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes) {
   PreparedModel prepared = PrepareForRun(graph);
   const auto known = InputShapes(prepared.graph(), shapes);
   if (!known) {
     Fail(ErrorCode::kUnsupported, "the shape of an input is open",
          {.hint = "Give options.shapes: memory is laid out ahead of time."});
   }
-  return GenerateC(Specialize(std::move(prepared), *known).graph(), options, kernels);
+  return Specialize(std::move(prepared), *known).Release();
+}
+
+GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
+                        const GenerateCOptions& options, const CKernels& kernels) {
+  return GenerateC(PrepareForC(graph, shapes), options, kernels);
 }
 
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes) {

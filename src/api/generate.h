@@ -14,6 +14,11 @@ namespace requant {
 GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
                         const GenerateCOptions& options, const CKernels& kernels);
 
+/// The graph from which GenerateCode writes C: prepared as for a run on inputs of these shapes.
+/// Nodes of calls (GenerateCOptions) are nodes of this graph. Throws kUnsupported for an open
+/// shape.
+Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes);
+
 /// A copy of the graph with the types of all values, as far as they follow from inputs of these
 /// shapes, by name (shapes that the model knows may be missing). If all are known, values that
 /// follow from shapes are computed as well.

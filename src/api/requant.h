@@ -14,6 +14,7 @@
 #include "base/str_cat.h"
 #include "codegen/codegen.h"
 #include "interpret/interpreter.h"
+#include "ir/extract.h"
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "kernels/entry.h"

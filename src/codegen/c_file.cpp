@@ -116,6 +116,23 @@ std::string CFile::Ints(std::span<const int32_t> values) {
   return Array("int32_t", 4, values.size(), elements.text());
 }
 
+std::string CFile::Longs(std::span<const int64_t> values) {
+  if (kernels_ == nullptr) return "";
+  Elements elements;
+  for (const int64_t value : values) {
+    elements.Add(value == INT64_MIN ? std::string("INT64_MIN") : StrCat(value, "LL"));
+  }
+  return Array("int64_t", 8, values.size(), elements.text());
+}
+
+std::string CFile::Table(const char* type, std::span<const Fields> rows) {
+  if (kernels_ == nullptr) return "";
+  std::string text;
+  for (const Fields& row : rows) text += StrCat(text.empty() ? "" : ",\n  ", row.Braced());
+  return Constant(
+      type, rows.empty() ? "[1] = {{0}}" : StrCat("[", rows.size(), "] = {\n  ", text, "\n}"));
+}
+
 std::string CFile::Floats(std::span<const float> values) {
   if (kernels_ == nullptr) return "";
   Elements elements;

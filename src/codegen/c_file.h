@@ -30,7 +30,10 @@ class CFile {
   /// Returns the name of a read-only array with these elements; equal arrays are stored once.
   std::string Bytes(std::span<const uint8_t> values);
   std::string Ints(std::span<const int32_t> values);
+  std::string Longs(std::span<const int64_t> values);
   std::string Floats(std::span<const float> values);
+  /// Returns the name of a read-only array of structures of this type, each with its members.
+  std::string Table(const char* type, std::span<const Fields> rows);
   /// The first two members of an rq_output.
   Fields Scales(const PreparedRequantize& prepared);
   /// The address of a constant of a kernel's type.

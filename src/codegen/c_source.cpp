@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "codegen/call.h"
 #include "codegen/codegen.h"
 #include "codegen/emit.h"
 #include "plan/placement.h"
@@ -51,22 +52,6 @@ const char* CType(DType dtype) {
   }
 }
 
-/// Throws kUnsupported, with the node's name, for values that C cannot hold.
-void CheckValues(const EmitContext& context) {
-  const auto check = [&context](const Value* value) {
-    if (value == nullptr) return;
-    if (!value->type.IsStatic()) context.Unsupported("a shape that is not known");
-    if (CType(value->type.dtype) == nullptr) {
-      context.Unsupported(StrCat("a tensor of ", DTypeName(value->type.dtype)));
-    }
-    if (NumElements(value->type.StaticShape()) > std::numeric_limits<int32_t>::max()) {
-      context.Unsupported("a tensor of more than 2^31 elements");
-    }
-  };
-  for (const Value* value : context.node.inputs) check(value);
-  for (const Value* value : context.node.outputs) check(value);
-}
-
 void Emit(EmitContext context) {
   CheckValues(context);
   const EmitRow* row = RowOf(context.node);
@@ -88,14 +73,6 @@ std::string CommentText(std::string_view text) {
   return out;
 }
 
-bool IsIdentifier(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  return !name.empty() && std::all_of(name.begin(), name.end(), fits) &&
-         !(name[0] >= '0' && name[0] <= '9');
-}
-
 std::string TypeText(const Value& value) {
   std::string out = CType(value.type.dtype);
   for (const int64_t dim : value.type.StaticShape()) out += StrCat("[", dim, "]");
@@ -113,6 +90,7 @@ class Writer {
       : graph_(graph),
         name_(options.name),
         file_(graph, options.requantize, &kernels),
+        calls_(graph, options),
         homes_(graph.values().size()) {}
 
   GeneratedC Write();
@@ -136,6 +114,7 @@ class Writer {
   const Graph& graph_;
   std::string name_;
   CFile file_;
+  VendorCalls calls_;
   std::vector<Home> homes_;         // by the position of the root
   std::vector<std::string> names_;  // names of the parameters
   std::string parameters_, comments_;
@@ -164,7 +143,8 @@ std::string Writer::AddParameter(const Value& value, const char* prefix, const c
 
 void Writer::FindHomes() {
   for (const auto& node : graph_.nodes()) {
-    if (IsReshape(*node)) file_.SetRoot(node->output(), file_.Root(node->input(0)));
+    if (!IsReshape(*node) || calls_.Has(*node)) continue;
+    file_.SetRoot(node->output(), file_.Root(node->input(0)));
   }
   for (const Value* input : graph_.inputs()) {
     if (!input->is_constant()) HomeOf(input).parameter = AddParameter(*input, "in_", "const ");
@@ -182,11 +162,16 @@ void Writer::FindHomes() {
 
 void Writer::EmitNodes() {
   for (const auto& node : graph_.nodes()) {
-    if (IsReshape(*node)) continue;
+    const bool called = calls_.Has(*node);
+    if (IsReshape(*node) && !called) continue;
     const Value* output = node->output();
     file_.Comment(StrCat(CommentText(node->name), ": ", CommentText(node->op_type),
                          output ? StrCat(", ", TypeText(*output)) : ""));
-    Emit({graph_, *node, file_});
+    if (!called) {
+      Emit({graph_, *node, file_});
+    } else if (!calls_.EndingWith(*node).empty()) {
+      calls_.Emit(graph_, *node, file_);
+    }
   }
   for (const auto& [root, parameter] : copies_) {
     file_.Call("memcpy", Fields() << parameter << file_.Pointer(root)
@@ -203,8 +188,21 @@ void Writer::PlaceRest() {
     home.last = moment;
   };
   for (const auto& node : graph_.nodes()) {
-    for (const Value* value : node->inputs) touch(value);
-    for (const Value* value : node->outputs) touch(value);
+    // A call reads everything at the moment of its last node, and its inner results have no memory.
+    const std::vector<const Node*>& call = calls_.EndingWith(*node);
+    for (const Node* member : call) {
+      for (const Value* value : member->inputs) {
+        const bool inner = value != nullptr && value->producer != nullptr &&
+                           std::find(call.begin(), call.end(), value->producer) != call.end();
+        if (!inner) touch(value);
+      }
+    }
+    if (!calls_.Has(*node)) {
+      for (const Value* value : node->inputs) touch(value);
+    }
+    if (!calls_.Has(*node) || !call.empty()) {
+      for (const Value* value : node->outputs) touch(value);
+    }
     ++moment;
   }
   for (const auto& [root, parameter] : copies_) touch(root);
@@ -261,14 +259,15 @@ GeneratedC Writer::Write() {
       StrCat("/* Bytes of memory that ", name_, "_run needs, at a multiple of ", kAlignment,
              ". What is in them before and after a run does not matter. */\n#define ", upper,
              "_WORKSPACE_BYTES ", workspace_, "\n\n") +
-      StrCat(comments_, Signature(), ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+      StrCat(calls_.Declarations(), comments_, Signature(),
+             ";\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
   out.source =
       StrCat(
           "/* Made by Requant: C99, with nothing but the standard library. Compile it without "
           "options\n   that let floats be computed in another way than written (-ffast-math). "
           "*/\n#include \"",
-          name_,
-          ".h\"\n\n#include <float.h>\n#include <math.h>\n#include <stddef.h>\n#include "
+          name_, ".h\"\n", calls_.Includes(),
+          "\n#include <float.h>\n#include <math.h>\n#include <stddef.h>\n#include "
           "<string.h>\n\n") +
       StrCat(file_.Definitions(), "\n", Signature(), " {\n", Declarations(), file_.statements(),
              "}\n");
@@ -276,6 +275,29 @@ GeneratedC Writer::Write() {
 }
 
 }  // namespace
+
+bool IsIdentifier(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !name.empty() && std::all_of(name.begin(), name.end(), fits) &&
+         !(name[0] >= '0' && name[0] <= '9');
+}
+
+void CheckValues(const EmitContext& context) {
+  const auto check = [&context](const Value* value) {
+    if (value == nullptr) return;
+    if (!value->type.IsStatic()) context.Unsupported("a shape that is not known");
+    if (CType(value->type.dtype) == nullptr) {
+      context.Unsupported(StrCat("a tensor of ", DTypeName(value->type.dtype)));
+    }
+    if (NumElements(value->type.StaticShape()) > std::numeric_limits<int32_t>::max()) {
+      context.Unsupported("a tensor of more than 2^31 elements");
+    }
+  };
+  for (const Value* value : context.node.inputs) check(value);
+  for (const Value* value : context.node.outputs) check(value);
+}
 
 bool IsReshape(const Node& node) {
   static constexpr const char* kOps[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};

@@ -24,7 +24,7 @@ std::string Base64(const uint8_t* bytes, size_t count) {
 
 class Writer {
  public:
-  explicit Writer(size_t max_numbers) : max_numbers_(max_numbers) {}
+  Writer(size_t max_numbers, bool whole) : max_numbers_(max_numbers), whole_(whole) {}
 
   std::string Write(const Graph& graph);
 
@@ -47,6 +47,7 @@ class Writer {
   }
 
   size_t max_numbers_;
+  bool whole_;  // whether large constants are written, and bodies refused
   JsonWriter json_;
 };
 
@@ -78,8 +79,13 @@ void Writer::Type(const ValueType& type) {
 
 void Writer::Constant(const Tensor& tensor) {
   Type({tensor.dtype(), ToSymbolic(tensor.shape())});
+  const bool large = static_cast<size_t>(tensor.count()) > max_numbers_;
+  if (large && !whole_) {
+    json_.EndObject();
+    return;
+  }
   json_.Key("data");
-  if (static_cast<size_t>(tensor.count()) > max_numbers_) {
+  if (large) {
     json_.String(Base64(static_cast<const uint8_t*>(tensor.raw()), tensor.bytes()));
   } else {
     json_.BeginArray();
@@ -96,6 +102,10 @@ void Writer::Constant(const Tensor& tensor) {
 }
 
 void Writer::Attribute(const requant::Node& node, const Subgraph&) {
+  if (!whole_) {
+    json_.Null();
+    return;
+  }
   Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " has a body, which has no JSON"),
        {.node = node.name, .hint = "Control flow is written as ONNX only."});
 }
@@ -146,7 +156,11 @@ std::string Writer::Write(const Graph& graph) {
 }  // namespace
 
 std::string GraphToJson(const Graph& graph, size_t max_numbers) {
-  return Writer(max_numbers).Write(graph);
+  return Writer(max_numbers, true).Write(graph);
+}
+
+std::string DescribeGraph(const Graph& graph, size_t max_numbers) {
+  return Writer(max_numbers, false).Write(graph);
 }
 
 }  // namespace requant

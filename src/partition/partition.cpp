@@ -14,7 +14,13 @@ class Partitioner {
         backends_(backends),
         refused_(backends.size(), std::vector<uint8_t>(graph.nodes().size())) {
     graph.Renumber();
-    for (const Backend& backend : backends) most_.push_back(backend.max_operators);
+    for (const Backend& backend : backends) {
+      most_.push_back(backend.join ? backend.max_operators : 1);
+      std::vector<std::vector<const Node*>>& found = composites_.emplace_back();
+      for (const Composite& composite : backend.composites) {
+        found.push_back(NodesOf(graph, composite));
+      }
+    }
   }
 
   std::vector<Part> Run() {
@@ -31,9 +37,10 @@ class Partitioner {
   }
 
  private:
-  /// Every node as a unit, alone or in a chain, in the order of the units' last nodes. Only a chain
-  /// itself reads its inner results, so everything it reads comes before its end.
-  std::vector<Unit> Annotate() const {
+  /// Every node as a unit, alone or in a composite, in the order of the units' last nodes. Only a
+  /// composite itself reads its inner results, so everything it reads comes before its end.
+  std::vector<Unit> Annotate() {
+    taken_.assign(graph_.nodes().size(), nullptr);
     std::vector<uint8_t> given(graph_.nodes().size());
     std::vector<Unit> by_last(graph_.nodes().size());
     const auto give = [&](int backend, const std::vector<const Node*>& nodes) {
@@ -44,14 +51,13 @@ class Partitioner {
       const auto is_free = [&](const Node* node) {
         return given[node->position] == 0 && refused_[b][node->position] == 0;
       };
-      for (const auto& pattern : backends_[b].patterns) {
+      for (size_t i = 0; i < composites_[b].size(); ++i) {
+        const std::vector<const Node*>& nodes = composites_[b][i];
         const auto most = static_cast<size_t>(backends_[b].max_operators);
-        if (most != 0 && pattern.size() > most) continue;
-        for (const auto& node : graph_.nodes()) {
-          const std::vector<const Node*> chain = MatchPattern(graph_, node.get(), pattern);
-          if (chain.empty() || !std::all_of(chain.begin(), chain.end(), is_free)) continue;
-          give(static_cast<int>(b), chain);
-        }
+        if (most != 0 && nodes.size() > most) continue;
+        if (!std::all_of(nodes.begin(), nodes.end(), is_free)) continue;
+        give(static_cast<int>(b), nodes);
+        taken_[nodes.back()->position] = &backends_[b].composites[i];
       }
       for (const auto& node : graph_.nodes()) {
         const bool taken = backends_[b].takes[node->position] != 0;
@@ -106,7 +112,16 @@ class Partitioner {
   }
 
   Part MakePart(const Unit& region) const {
-    return {region.backend, Extract(graph_, region.nodes, OutputsOf(region)), MacsOfAll(region)};
+    Part part{region.backend, Extract(graph_, region.nodes, OutputsOf(region)), MacsOfAll(region)};
+    std::vector<size_t> places(graph_.nodes().size());
+    for (size_t i = 0; i < region.nodes.size(); ++i) places[region.nodes[i]->position] = i;
+    for (const Node* node : region.nodes) {
+      if (taken_[node->position] == nullptr) continue;
+      Composite composite = *taken_[node->position];
+      for (size_t& place : composite.nodes) place = places[place];
+      part.composites.push_back(std::move(composite));
+    }
+    return part;
   }
 
   /// Adds outputs of the graph that are constants, which belong to no other part.
@@ -115,13 +130,15 @@ class Partitioner {
     for (const Value* output : graph_.outputs()) {
       if (output->is_constant()) constants.push_back(output);
     }
-    if (!constants.empty()) parts.push_back({kHost, Extract(graph_, {}, constants), 0});
+    if (!constants.empty()) parts.push_back({kHost, Extract(graph_, {}, constants)});
   }
 
   const Graph& graph_;
   const std::vector<Backend>& backends_;
   std::vector<std::vector<uint8_t>> refused_;  // indexed by backend and by the position of a node
   std::vector<int64_t> most_;
+  std::vector<std::vector<std::vector<const Node*>>> composites_;  // by backend
+  std::vector<const Composite*> taken_;  // by the position of the composite's last node
 };
 
 }  // namespace

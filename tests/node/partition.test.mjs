@@ -108,6 +108,141 @@ test('an integer network with what has C as C, to the bit', { skip: skipC }, asy
   parts.dispose();
 });
 
+test('alternatives, members that may be missing, and conditions', async (t) => {
+  const chains = await parseModel(`graph "g" opset 13
+input %x: float32[1, 2, 4, 4]
+const %w: float32[2, 2, 1, 1] = {1, 2, 3, 4}
+const %v: float32[2, 2, 3, 3] = {${Array.from({ length: 36 }, (_, i) => i % 5).join(', ')}}
+const %lo: float32[] = {0}
+const %hi: float32[] = {6}
+%a = Conv(%x, %w) "c1"
+%b = Relu(%a) "r1"
+%c = Conv(%b, %v) {pads = [1, 1, 1, 1]} "c2"
+%d = Clip(%c, %lo, %hi) "k2"
+%e = Add(%b, %d) "s2"
+%f = Conv(%e, %w) "c3"
+%g = Add(%f, %x) "s3"
+%h = Relu(%g) "r3"
+output %h`);
+  t.after(() => chains.dispose());
+  const found = async (patterns, rest = {}) => {
+    const divided = await partition(chains, { backends: [{ name: 'b', patterns, ...rest }] });
+    const composites = divided.parts.flatMap((part) => part.composites);
+    divided.dispose();
+    return composites.map(({ pattern, nodes }) => [
+      pattern,
+      nodes.map(({ name }) => name).join(' '),
+    ]);
+  };
+  const activation = { op: ['Relu', 'Clip'], optional: true };
+  assert.deepEqual(await found([['Conv', { op: 'Add', optional: true }, activation]]), [
+    ['Conv+Add?+Relu|Clip?', 'c1 r1'],
+    ['Conv+Add?+Relu|Clip?', 'c2 k2'],
+    ['Conv+Add?+Relu|Clip?', 'c3 s3 r3'],
+  ]);
+  // The longest form is taken; a pattern behind takes what the first one has left.
+  assert.deepEqual(await found([['Conv', 'Relu'], { name: 'conv', nodes: ['Conv', activation] }]), [
+    ['Conv+Relu', 'c1 r1'],
+    ['conv', 'c2 k2'],
+    ['conv', 'c3'],
+  ]);
+  const seen = [];
+  const pointwise = {
+    op: 'Conv',
+    if: (node) => {
+      seen.push(node);
+      return node.inputValues[1].constant && node.inputValues[1].dims[2] === 1;
+    },
+  };
+  const residual = {
+    op: 'Add',
+    if: ({ inputValues }, before) =>
+      before.length === 1 && inputValues.every(({ dims }) => dims.length === 4),
+  };
+  assert.deepEqual(await found([[pointwise, residual]]), [['Conv+Add', 'c3 s3']]);
+  const [, second] = seen;
+  assert.deepEqual(second.attributes, { pads: [1, 1, 1, 1] });
+  assert.deepEqual(
+    second.inputValues.map(({ name, type, dims, constant }) => [name, type, dims, constant]),
+    [
+      ['b', 'float32', [1, 2, 4, 4], false],
+      ['v', 'float32', [2, 2, 3, 3], true],
+    ],
+  );
+  assert.deepEqual(second.outputValues[0].dims, [1, 2, 4, 4]);
+  assert.deepEqual(seen[0].inputValues[1].data, [1, 2, 3, 4]);
+  assert.equal(second.inputValues[1].data, undefined);
+  const bounded = { op: 'Clip', if: ({ inputValues }) => inputValues[2].data[0] === 6 };
+  assert.deepEqual(await found([['Conv', bounded]]), [['Conv+Clip', 'c2 k2']]);
+  // Nobody else may read what is computed on the way: "b" has two readers.
+  assert.deepEqual(await found([['Relu', 'Conv']]), []);
+  assert.deepEqual(await found([['Conv', 'Clip']], { maxOperators: 1 }), []);
+  await assert.rejects(
+    found([
+      [
+        {
+          op: 'Conv',
+          if: () => {
+            throw new Error('my own');
+          },
+        },
+      ],
+    ]),
+    /my own/,
+  );
+});
+
+test('a backend gets its composites, and gives what runs them', async (t) => {
+  const given = [];
+  const divided = await partition(model, {
+    backends: [
+      {
+        name: 'npu',
+        patterns: [['Conv', { op: 'BatchNormalization', optional: true }, 'Relu']],
+        join: false,
+        compile: async (part) => {
+          given.push(part);
+          const session = await InferenceSession.create(part.model);
+          return { run: (feeds) => session.run(feeds), dispose: () => session.dispose() };
+        },
+      },
+    ],
+  });
+  t.after(() => divided.dispose());
+  const session = await divided.createSession();
+  const samples = testImages(2);
+  const got = await outputsOf(session, samples);
+  assert.deepEqual(got, await outputsOf(await divided.createSession(), samples));
+  const expected = await outputsOf(
+    await InferenceSession.create(model, { optimize: false }),
+    samples,
+  );
+  for (const [i, logits] of got.entries()) {
+    for (const [j, value] of logits.entries()) {
+      assert.ok(Math.abs(value - expected[i][j]) < 1e-4 * Math.max(1, Math.abs(value)));
+    }
+  }
+  assert.ok(given.length > 2);
+  for (const { model: own, composites } of given) {
+    const { inputs, outputs, nodes } = own.info;
+    assert.equal(composites.length, 1);
+    const [{ pattern, nodes: members, inputs: read, output }] = composites;
+    assert.equal(pattern, 'Conv+BatchNormalization?+Relu');
+    assert.deepEqual(
+      members.map(({ name, op }) => [name, op]),
+      nodes.map(({ name, op }) => [name, op]),
+    );
+    assert.deepEqual(
+      read,
+      inputs.map(({ name }) => name),
+    );
+    assert.deepEqual(
+      [output],
+      outputs.map(({ name }) => name),
+    );
+  }
+});
+
 test('all in one part, or none', async () => {
   const whole = await partition(quantized, {
     backends: [{ name: 'c', operators: 'c' }],
@@ -159,7 +294,16 @@ test('what cannot be', async (t) => {
   await refused([{ name: 'a', operators: 'Conv' }], /operators is/);
   await refused([{ name: 'a', operators: [1] }], /operators is/);
   await refused([{ name: 'a', patterns: [[]] }], /patterns/);
-  await refused([{ name: 'a', patterns: ['Conv'] }], /patterns/);
+  await refused([{ name: 'a', patterns: ['Conv'] }], /patterns\[0\] is no list/);
+  await refused([{ name: 'a', patterns: 'Conv' }], /patterns is/);
+  await refused([{ name: 'a', patterns: [['']] }], /patterns\[0\]\[0\] is ""/);
+  await refused([{ name: 'a', patterns: [[{ op: [] }]] }], /\[0\]\.op is/);
+  await refused([{ name: 'a', patterns: [[{ op: 'Conv', optional: true }]] }], /no operator/);
+  await refused([{ name: 'a', patterns: [[{ op: 'Conv', if: true }]] }], /\.if must be/);
+  await refused([{ name: 'a', patterns: [[{ op: 'Conv', optinal: true }]] }], /optinal/);
+  await refused([{ name: 'a', patterns: [{ name: '', nodes: ['Conv'] }] }], /has no name/);
+  await refused([{ name: 'a', patterns: [Array(65).fill('Conv')] }], /array of 65/);
+  await refused([{ name: 'a', compile: 'c' }], /compile must be/);
   await refused([{ name: 'a', minMacs: -1 }], /minMacs/);
   await refused([{ name: 'a', maxOps: 1 }], /maxOps/);
   await refused([{ name: 'a', operators: 'c' }], /shape of input "image" is \[N, 1, 28, 28\]/);
@@ -181,4 +325,8 @@ test('what cannot be', async (t) => {
   await assert.rejects(session.run({ picture: testImages(1)[0].image }), /no input "picture"/);
   await assert.rejects(session.run(testImages(1)[0]), /the runner of part1 gave no "logits"/);
   session.release();
+  await assert.rejects(
+    parts.createSession({ ort: () => ({}) }),
+    /backend "ort" made an Object of part1/,
+  );
 });

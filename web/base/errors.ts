@@ -7,7 +7,7 @@
  * - `SHAPE_MISMATCH`, `TYPE_MISMATCH`: a tensor of the wrong shape or element type.
  * - `INVALID_QUANTIZATION`: impossible scales, zero points or policies.
  * - `INVALID_PLAN`: a saved plan that is damaged, or was saved by another build or for another kind of
- *   machine; create the session from the model again.
+ *   machine, or a saved partition that is damaged or of another version; make it from the model again.
  * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
  * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
  * - `LOAD_FAILED`: a file or URL could not be read.

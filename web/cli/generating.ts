@@ -30,7 +30,7 @@ export const generateSpec: CommandSpec = {
 };
 
 /** Shapes of all inputs; open dimensions are as --dim says, or else 1. */
-function shapesOf(model: Model, values: Values): Record<string, number[]> {
+export function shapesOf(model: Model, values: Values): Record<string, number[]> {
   const { inputs } = model.info;
   const open = openDims(values, inputs);
   return Object.fromEntries(

@@ -20,6 +20,7 @@ import { generateSpec, runGenerate } from './generating.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, printableStreams, processStreams } from './output.js';
 import { packSpec, runPack } from './packing.js';
+import { extractSpec, partitionSpec, runExtract, runPartition } from './partitioning.js';
 import { loadPlugin } from './plugins.js';
 import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';
@@ -39,6 +40,8 @@ export const commands: readonly Command[] = [
   { spec: trainSpec, action: runTrain },
   { spec: packSpec, action: runPack },
   { spec: generateSpec, action: runGenerate },
+  { spec: partitionSpec, action: runPartition },
+  { spec: extractSpec, action: runExtract },
   { spec: analyzeSpec, action: runAnalyze },
   { spec: runSpec, action: runOnce },
   { spec: compareSpec, action: runCompare },

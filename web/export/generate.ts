@@ -11,7 +11,10 @@ import { Model } from '../model/model.js';
 import { inputShapes } from '../model/model_info.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { locateOwn } from '../own_files.js';
-import { QuantizedModel } from '../quantize/quantized_model.js';
+import type { QuantizedModel } from '../quantize/quantized_model.js';
+import { describeModel } from './node_details.js';
+import { graphOf } from './partition.js';
+import { type CheckedPattern, type Pattern, checkPattern, matchPattern } from './patterns.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {
@@ -21,6 +24,25 @@ export interface GenerateCOptions {
   shapes?: Readonly<Record<string, readonly number[]>>;
   /** As in {@link SessionOptions}. */
   requantize?: RequantizeMode;
+  /** Functions of other libraries that compute operators, tried in this order. */
+  calls?: readonly VendorCall[];
+}
+
+/** A function of another library that computes the operators of a pattern. */
+export interface VendorCall {
+  /**
+   * The operators that a call computes, as {@link Backend.patterns} has them. They are those of the graph that
+   * sessions run, with the integer operators of a quantized model (`'QLinearConv'`). A call ends with an
+   * operator that has one result.
+   */
+  pattern: Pattern;
+  /**
+   * Name of the function: `void FUNCTION(void *result, const requant_tensor *tensors, int32_t tensor_count,
+   * const requant_node *nodes, int32_t node_count)`. The header of the generated file says what it gets.
+   */
+  function: string;
+  /** The header that declares it. Default: the generated header does. */
+  header?: string;
 }
 
 /** A network as two files of C99. */
@@ -36,6 +58,8 @@ export interface GeneratedC {
   workspaceBytes: number;
   /** Bytes of weights and tables, which are read only; weights of 4, 2 and 1 bits are packed. */
   constantBytes: number;
+  /** The operators that functions of other libraries compute, by their names. */
+  calls: { function: string; nodes: string[] }[];
 }
 
 /** Options of {@link generateJson}. */
@@ -44,14 +68,43 @@ export interface GenerateJsonOptions {
   maxNumbers?: number;
 }
 
-function modelOf(model: Model | QuantizedModel, what: string): Model {
-  if (model instanceof QuantizedModel) return model.integerModel;
-  if (model instanceof Model) return model;
-  throw invalidArgument(
-    `${what} needs a model, not ${show(model)}`,
-    'model',
-    'Use loadModel() or quantize().',
-  );
+interface CheckedCall extends VendorCall {
+  checkedPattern: CheckedPattern;
+}
+
+function checkCalls(calls: unknown): CheckedCall[] {
+  if (!Array.isArray(calls)) {
+    throw invalidArgument(`options.calls is ${show(calls)}`, 'options.calls', 'Give a list.');
+  }
+  return calls.map((given, i) => {
+    const place = `options.calls[${i}]`;
+    checkOptions(given, { pattern: 'any', function: 'string', header: 'string' }, place);
+    const vendor = given as VendorCall;
+    if (vendor.function === undefined) {
+      throw invalidArgument(`${place} names no function`, `${place}.function`);
+    }
+    return { ...vendor, checkedPattern: checkPattern(vendor.pattern, `${place}.pattern`) };
+  });
+}
+
+/** The operators of each call; an operator belongs to the first call that has it. */
+function placeCalls(calls: readonly CheckedCall[], prepared: Model) {
+  if (calls.length === 0) return { calls: [], named: [] };
+  const graph = describeModel(prepared);
+  const taken = new Set<number>();
+  const placed: { function: string; header: string; nodes: readonly number[] }[] = [];
+  for (const { function: name, header = '', checkedPattern } of calls) {
+    for (const nodes of matchPattern(graph, checkedPattern)) {
+      if (nodes.some((place) => taken.has(place))) continue;
+      for (const place of nodes) taken.add(place);
+      placed.push({ function: name, header, nodes });
+    }
+  }
+  const named = placed.map(({ function: name, nodes }) => ({
+    function: name,
+    nodes: nodes.map((place) => graph.nodes[place]!.name),
+  }));
+  return { calls: placed, named };
 }
 
 /**
@@ -101,17 +154,27 @@ export async function generateC(
   model: Model | QuantizedModel,
   options: GenerateCOptions = {},
 ): Promise<GeneratedC> {
-  checkOptions(options, { name: 'string', shapes: 'object', requantize: 'string' }, 'options');
+  const kinds = { name: 'string', shapes: 'object', requantize: 'string', calls: 'any' } as const;
+  checkOptions(options, kinds, 'options');
   checkRequantize(options.requantize, 'options.requantize');
-  const graph = modelOf(model, 'generateC');
+  const graph = graphOf(model, 'generateC');
   const { name = 'model', shapes = {}, requantize = graph.requantize } = options;
+  const wanted = checkCalls(options.calls ?? []);
   await loadToolsFor(graph);
   const { inputs } = graph.info;
   const dims = inputShapes(inputs, shapes);
-  const { core, object } = graph.handle;
+  const { core } = graph.handle;
   const names = inputs.map((input) => input.name);
   const texts = await readKernels();
-  return call(core, () => core.generateC(object, names, dims, { name, requantize }, texts));
+  const object = call(core, () => core.prepareForC(graph.handle.object, names, dims));
+  const prepared = new Model(core, object, requantize);
+  try {
+    const { calls, named } = placeCalls(wanted, prepared);
+    const given = { name, requantize, calls };
+    return { ...call(core, () => core.generateC(object, given, texts)), calls: named };
+  } finally {
+    prepared.dispose();
+  }
 }
 
 /**
@@ -128,7 +191,7 @@ export async function generateJson(
   checkOptions(options, { maxNumbers: 'integer' }, 'options');
   const { maxNumbers = 16 } = options;
   checkInteger(maxNumbers, 0, MOST_INT, 'options.maxNumbers');
-  const graph = modelOf(model, 'generateJson');
+  const graph = graphOf(model, 'generateJson');
   await loadToolsFor(graph);
   const { core, object } = graph.handle;
   return call(core, () => core.generateJson(object, maxNumbers));

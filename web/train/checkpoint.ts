@@ -3,6 +3,7 @@
 //   "RQTRAIN1" | length of the header | header, JSON | state of the core | state of the best epoch
 
 import { invalidArgument } from '../base/errors.js';
+import { hashOf } from '../base/hash.js';
 import { checkBytes } from '../base/options.js';
 import type { Quality } from './quality.js';
 
@@ -28,15 +29,6 @@ export interface Checkpoint {
 }
 
 const MAGIC = 'RQTRAIN1';
-
-/** FNV-1a of the bytes, 32 bits (http://www.isthe.com/chongo/tech/comp/fnv/). */
-function hashOf(...parts: Uint8Array[]): number {
-  let hash = 0x811c9dc5;
-  for (const part of parts) {
-    for (const byte of part) hash = Math.imul(hash ^ byte, 0x01000193);
-  }
-  return hash >>> 0;
-}
 
 // JSON has no infinities.
 const written = (quality: Quality) => ({ ...quality, snr: String(quality.snr) });

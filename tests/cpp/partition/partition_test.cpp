@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/error.h"
 #include "ir/text.h"
 
 namespace requant {
@@ -15,9 +16,31 @@ Backend Taking(const Graph& graph, const std::set<std::string>& ops) {
   return out;
 }
 
-Backend WithPatterns(const Graph& graph, std::vector<std::vector<std::string>> patterns) {
+/// All chains of these types, in which only the next node reads each result.
+std::vector<Composite> Chains(const Graph& graph, const std::vector<std::string>& ops,
+                              int pattern = 0) {
+  std::vector<Composite> found;
+  graph.Renumber();
+  for (const auto& first : graph.nodes()) {
+    Composite chain{pattern, {}};
+    const Node* node = first.get();
+    for (const std::string& op : ops) {
+      if (node == nullptr || node->op_type != op) break;
+      chain.nodes.push_back(node->position);
+      node = graph.SoleConsumer(node->output());
+    }
+    if (chain.nodes.size() == ops.size()) found.push_back(chain);
+  }
+  return found;
+}
+
+Backend WithPatterns(const Graph& graph, const std::vector<std::vector<std::string>>& patterns) {
   Backend out = Taking(graph, {});
-  out.patterns = std::move(patterns);
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    for (Composite& chain : Chains(graph, patterns[i], static_cast<int>(i))) {
+      out.composites.push_back(std::move(chain));
+    }
+  }
   return out;
 }
 
@@ -93,6 +116,38 @@ TEST(Partition, PatternsAreTakenWhole) {
             "Relu Relu | Exp Add@0");
 }
 
+TEST(Partition, PartsSayWhichCompositesTheyHave) {
+  const Graph graph = ParseGraph(kChain);
+  Backend backend = WithPatterns(graph, {{"Exp", "Relu"}, {"Abs"}});
+  backend.takes[0] = 1;
+  std::vector<Part> parts = PartitionGraph(graph, {backend});
+  ASSERT_EQ(Text(parts), "Relu Exp Relu Abs@0");
+  ASSERT_EQ(parts[0].composites.size(), 2u);
+  EXPECT_EQ(parts[0].composites[0].pattern, 0);
+  EXPECT_EQ(parts[0].composites[0].nodes, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(parts[0].composites[1].pattern, 1);
+  EXPECT_EQ(parts[0].composites[1].nodes, std::vector<size_t>{3});
+  backend.join = false;
+  parts = PartitionGraph(graph, {backend});
+  ASSERT_EQ(Text(parts), "Relu@0 | Exp Relu@0 | Abs@0");
+  EXPECT_EQ(parts[0].composites.size(), 0u);
+  EXPECT_EQ(parts[1].composites[0].nodes, (std::vector<size_t>{0, 1}));
+}
+
+TEST(Partition, RefusesCompositesThatAreNone) {
+  const Graph graph = ParseGraph(kDiamond);
+  // Relu of x, which Relu of a reads as well; no nodes; a node twice; another order; no such node.
+  const std::vector<std::vector<size_t>> wrong = {{0, 1}, {}, {1, 1}, {3, 1}, {4}, {3, 3, 4}};
+  for (const std::vector<size_t>& nodes : wrong) {
+    Backend backend = Taking(graph, {});
+    backend.composites = {{0, nodes}};
+    EXPECT_THROW(PartitionGraph(graph, {backend}), Error);
+  }
+  Backend backend = Taking(graph, {});
+  backend.composites = {{0, {0, 1, 2, 3}}};
+  EXPECT_EQ(Text(PartitionGraph(graph, {backend})), "Relu Exp Relu Add@0");
+}
+
 TEST(Partition, LimitsOfSizeAndCost) {
   const Graph graph = ParseGraph(R"(graph "g" opset 13
 input %x: float32[2, 3]
@@ -125,7 +180,7 @@ output %d)");
   backend = Taking(graph, {"MatMul", "Exp", "Relu"});
   backend.max_operators = 2;
   EXPECT_EQ(Text(PartitionGraph(graph, {backend})), "MatMul Exp@0 | MatMul Relu@0");
-  backend.patterns = {{"MatMul", "Exp", "MatMul"}};
+  backend.composites = Chains(graph, {"MatMul", "Exp", "MatMul"});
   EXPECT_EQ(Text(PartitionGraph(graph, {backend})), "MatMul Exp@0 | MatMul Relu@0");
 }
 
