@@ -12,6 +12,7 @@ import {
   latencyTables,
   memoryTables,
   shareTables,
+  subnetworkTables,
   threadTables,
   transformerTables,
 } from './result_tables.mjs';
@@ -50,7 +51,8 @@ function withoutLayers({ ceilings, networks }) {
 /**
  * The parts in the order of measuring. `script` is a file of this folder and `args` its arguments; `node`
  * holds flags of the engine; `missing(machine)` gives the reason if it cannot be measured; `tables(result)`
- * makes tables for the page from the result, or from what `keep(result)`, if given, leaves of it.
+ * makes tables for the page from the result, or from what `keep(result)`, if given, leaves of it. A part with
+ * `ownFiles` runs none of the networks of networks.mjs.
  */
 export const PARTS = [
   {
@@ -104,6 +106,7 @@ export const PARTS = [
     name: 'blocks',
     title: '4-bit weights in blocks',
     script: 'nbits.mjs',
+    ownFiles: true,
     args: ({ rounds }) => ['--rounds', rounds, '--size', 2048],
     tables: blockTables,
   },
@@ -127,13 +130,23 @@ export const PARTS = [
     name: 'transformers',
     title: 'Parts of transformers and recurrent networks',
     script: 'transformer.mjs',
+    ownFiles: true,
     args: ({ rounds }) => ['--rounds', rounds],
     tables: transformerTables,
+  },
+  {
+    name: 'subnetworks',
+    title: 'Parts of networks',
+    script: 'subnetworks.mjs',
+    args: ({ rounds }) => ['--rounds', rounds],
+    ownFiles: true,
+    tables: subnetworkTables,
   },
   {
     name: 'foreign',
     title: 'Models made elsewhere',
     script: 'foreign.mjs',
+    ownFiles: true,
     args: ({ repeats }) => ['--rounds', repeats],
     missing: noShared,
     tables: foreignTables,

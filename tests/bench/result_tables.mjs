@@ -289,3 +289,46 @@ export function transformerTables({ cases, rounds }) {
     },
   ];
 }
+
+export function subnetworkTables({ cases, rounds }) {
+  const decibels = (value) => (Number.isFinite(value) ? value.toFixed(0) : '-');
+  const or = (text) => text || '-';
+  return [
+    {
+      text: `Parts that \`requant extract\` cut out; milliseconds, median of ${rounds} rounds, one thread:`,
+      header: [
+        'part',
+        'of',
+        'float',
+        '8 bits',
+        'W4A4',
+        'onnxruntime-web, float',
+        'onnxruntime-web, 8 bits',
+      ],
+      rows: Object.entries(cases).map(([name, { source, times: of, ortInt8 }]) => [
+        name,
+        source,
+        ...[of.float, of.int8, of.w4a4, of['ort float'], of[ortInt8]].map((one) => or(ms(one))),
+      ]),
+    },
+    {
+      text: 'How many times as fast as the other, round by round, and the signal to noise ratio of the output against float, in dB:',
+      header: [
+        'part',
+        'float : onnxruntime-web, float',
+        '8 bits : onnxruntime-web, 8 bits',
+        'W4A4 : 8 bits',
+        'dB, 8 bits',
+        'dB, W4A4',
+      ],
+      rows: Object.entries(cases).map(([name, { ratios: faster, snr }]) => [
+        name,
+        or(ratio(faster.float)),
+        or(ratio(faster.int8)),
+        or(ratio(faster.w4a4)),
+        decibels(snr.int8),
+        decibels(snr.w4a4),
+      ]),
+    },
+  ];
+}

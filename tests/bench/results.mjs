@@ -115,7 +115,9 @@ const shorten = (_, value) =>
 
 async function run() {
   mkdirSync(FOLDER, { recursive: true });
-  await makeNetworks(networks, [...FORMS, 'w4a8', 'w8a4']);
+  if (!parts.every(({ ownFiles }) => ownFiles)) {
+    await makeNetworks(networks, [...FORMS, 'w4a8', 'w8a4']);
+  }
   const machine = await describeMachine();
   if (!machine.litert) console.error('LiteRT.js: left out, it is not in build/peers');
   const results = { machine, rounds, repeats, networks, parts: {} };
