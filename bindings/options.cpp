@@ -2,6 +2,8 @@
 
 #include <emscripten/emscripten.h>
 
+#include <cstdlib>
+
 #include "read_option.h"
 #include "threads.h"
 
@@ -36,18 +38,50 @@ void ReadTensorSettings(const val& object, TensorSettings& settings) {
 #include "api/quant_options.inc"
 }
 
+/// Reads { slot: settings } over what is known of slots.
+void ReadSlots(const val& object, std::map<int, SlotSettings>& slots) {
+  ForEachProperty(object, [&](const std::string& slot, const val& given) {
+    SlotSettings& settings = slots[std::atoi(slot.c_str())];
+#define REQUANT_TENSOR_OPTION(type, field, name, standard) \
+  if (Has(given, name)) ReadRow(given, name, settings.field.emplace());
+#define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
+#include "api/quant_options.inc"
+    if (Has(given, "scale")) settings.given = ReadScale(given["scale"], given["zeroPoint"]);
+  });
+}
+
 OperatorSettings ReadOperatorSettings(const val& object, OperatorSettings settings) {
   Read(object, "quantize", settings.quantize);
 #define REQUANT_OPERATOR_OPTION(type, field, name, standard) ReadRow(object, name, settings.field);
 #include "api/quant_options.inc"
   if (Has(object, "activations")) ReadTensorSettings(object["activations"], settings.activations);
   if (Has(object, "weights")) ReadTensorSettings(object["weights"], settings.weights);
+  if (Has(object, "inputs")) ReadSlots(object["inputs"], settings.inputs);
+  if (Has(object, "outputs")) ReadSlots(object["outputs"], settings.outputs);
   return settings;
 }
 
 double Now() { return emscripten_get_now(); }
 
 }  // namespace
+
+FixedScale ReadScale(const val& scales, const val& offsets) {
+  FixedScale out;
+  for (const double scale : emscripten::vecFromJSArray<double>(scales)) {
+    out.scale.push_back(static_cast<float>(scale));
+  }
+  if (offsets.isUndefined()) return out;
+  for (const double offset : emscripten::vecFromJSArray<double>(offsets)) {
+    out.offset.push_back(static_cast<int32_t>(offset));
+  }
+  return out;
+}
+
+TensorSettings ReadTensorSettings(const val& options) {
+  TensorSettings settings;
+  ReadTensorSettings(options, settings);
+  return settings;
+}
 
 RequantizeMode ReadRequantizeMode(const val& options) {
   if (!Has(options, "requantize")) return RequantizeMode::kUpward;
@@ -112,13 +146,7 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
   }
   if (Has(options, "scales")) {
     ForEachProperty(options["scales"], [&](const std::string& value, const val& given) {
-      FixedScale& fixed = out.scales[value];
-      for (const double scale : emscripten::vecFromJSArray<double>(given["scale"])) {
-        fixed.scale.push_back(static_cast<float>(scale));
-      }
-      for (const double offset : emscripten::vecFromJSArray<double>(given["offset"])) {
-        fixed.offset.push_back(static_cast<int32_t>(offset));
-      }
+      out.scales[value] = ReadScale(given["scale"], given["offset"]);
     });
   }
   Read(options, "quickChoices", out.quick_choices);
@@ -127,6 +155,33 @@ QuantizeOptions ReadQuantizeOptions(const val& options) {
 #define REQUANT_QUANTIZE_OPTION(type, field, name, standard) ReadRow(options, name, out.field);
 #include "api/quant_options.inc"
   if (Has(options, "recover")) out.recover = ReadStrings(options, "recover");
+  return out;
+}
+
+std::vector<SlotEdit> ReadEdits(const val& edits) {
+  std::vector<SlotEdit> out;
+  const auto count = edits["length"].as<unsigned>();
+  for (unsigned i = 0; i < count; ++i) {
+    const val from = edits[i];
+    SlotEdit edit{.node = from["node"].as<std::string>(),
+                  .is_output = from["output"].as<bool>(),
+                  .slot = from["slot"].as<int>()};
+    const auto number = [&](const char* key, auto& field) {
+      using Number = typename std::remove_reference_t<decltype(field)>::value_type;
+      if (Has(from, key)) field = static_cast<Number>(from[key].as<double>());
+    };
+    number("bits", edit.bits);
+    number("quantMin", edit.quant_min);
+    number("quantMax", edit.quant_max);
+    number("rangeMin", edit.range_min);
+    number("rangeMax", edit.range_max);
+    if (Has(from, "rounding")) edit.rounding = from["rounding"].as<std::string>();
+    if (Has(from, "policy")) edit.policy = from["policy"].as<std::string>();
+    if (Has(from, "state")) edit.state = from["state"].as<std::string>();
+    if (Has(from, "scale")) edit.scale = ReadScale(from["scale"], val::undefined()).scale;
+    if (Has(from, "offset")) edit.offset = ReadScale(val::array(), from["offset"]).offset;
+    out.push_back(std::move(edit));
+  }
   return out;
 }
 

@@ -17,6 +17,12 @@ struct SessionRequest {
   std::vector<std::string> taps;
 };
 
+/// Reads scales and zero points from arrays of numbers; the latter may be undefined.
+FixedScale ReadScale(const emscripten::val& scales, const emscripten::val& offsets);
+/// Reads the settings of one kind of tensor.
+TensorSettings ReadTensorSettings(const emscripten::val& options);
+/// Reads an array of { node, output, slot } and the members of SlotEdit that change.
+std::vector<SlotEdit> ReadEdits(const emscripten::val& edits);
 /// The option `requantize`; kUpward if it is missing.
 RequantizeMode ReadRequantizeMode(const emscripten::val& options);
 SessionRequest ReadSessionOptions(const emscripten::val& options);

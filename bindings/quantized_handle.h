@@ -41,6 +41,16 @@ class QuantizedHandle {
     });
   }
 
+  /// A copy with other values of slots (ReadEdits).
+  emscripten::val Edited(const emscripten::val& edits) const {
+    return Guard([&] {
+      QuantizedModel copy{model_.float_graph.Clone(), model_.record};
+      EditSlots(copy, ReadEdits(edits));
+      KeepRunnable(copy, {});
+      return emscripten::val(std::make_shared<QuantizedHandle>(std::move(copy)));
+    });
+  }
+
   const QuantizedModel& model() const { return model_; }
 
  private:

@@ -188,7 +188,8 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
       .function("qonnx", &QuantizedHandle::Qonnx)
       .function("qoperator", &QuantizedHandle::QOperator)
       .function("floatModel", &QuantizedHandle::FloatModel)
-      .function("copy", &QuantizedHandle::Copy);
+      .function("copy", &QuantizedHandle::Copy)
+      .function("edited", &QuantizedHandle::Edited);
   class_<CalibratorHandle>("Calibrator")
       .smart_ptr<std::shared_ptr<CalibratorHandle>>("CalibratorPtr")
       .function("nodes", &CalibratorHandle::Nodes)

@@ -167,6 +167,25 @@ export interface CoreQuantized extends CoreObject {
   floatModel(): CoreModel | Failure;
   /** A copy with one more warning in its record. */
   copy(warning: string): CoreQuantized | Failure;
+  /** A copy with other values of slots. */
+  edited(edits: readonly CoreSlotEdit[]): CoreQuantized | Failure;
+}
+
+/** What changes of one slot. An empty scale follows from the range, or from the weights. */
+export interface CoreSlotEdit {
+  node: string;
+  output: boolean;
+  slot: number;
+  bits?: number;
+  quantMin?: number;
+  quantMax?: number;
+  rangeMin?: number;
+  rangeMax?: number;
+  rounding?: string;
+  policy?: string;
+  state?: string;
+  scale?: number[];
+  offset?: number[];
 }
 
 export interface CoreBackend {

@@ -33,7 +33,13 @@ export type {
   Recovery,
   Target,
 } from './quantize/config.js';
-export type { Observer, Rounding, TensorConfig } from './quantize/tensor_options.js';
+export type {
+  Observer,
+  Rounding,
+  SlotConfig,
+  SlotConfigs,
+  TensorConfig,
+} from './quantize/tensor_options.js';
 export { targets } from './quantize/config.js';
 export { engineInfo } from './engine/engine_info.js';
 export type { EngineInfo } from './engine/engine_info.js';

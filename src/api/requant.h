@@ -29,6 +29,7 @@
 #include "passes/shape/infer_type.h"
 #include "plan/low_bits.h"
 #include "plan/lower/table.h"
+#include "quant/edit/edit_slots.h"
 #include "quant/graph/body_scope.h"
 #include "quant/graph/prepare.h"
 #include "quant/quantizer.h"

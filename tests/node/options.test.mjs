@@ -32,7 +32,11 @@ describe('the core reads every option by its row', () => {
     rowsOf('quant/options.inc', ...macros.map((name) => `${name}_OPTION`));
   for (const [table, rows, options] of [
     ['tensorOptions', quantRows('TENSOR', 'OBSERVER'), Object.keys(tensorOptions)],
-    ['operatorOptions', quantRows('OPERATOR'), without(operatorOptions, 'activations', 'weights')],
+    [
+      'operatorOptions',
+      quantRows('OPERATOR'),
+      without(operatorOptions, 'activations', 'weights', 'inputs', 'outputs'),
+    ],
     [
       'quantizeOptions',
       quantRows('QUANTIZE', 'RECOVERY'),

@@ -1,12 +1,19 @@
 // The quantization config of the public API.
 
 import { type ConfigOf, choice, choices, flag, integer, other } from '../base/schema.js';
-import type { TensorConfig } from './tensor_options.js';
+import type { SlotConfigs, TensorConfig } from './tensor_options.js';
 
 /** @internal The options of an operator, with their meaning. */
 export const operatorOptions = {
   activations: other<TensorConfig>(),
   weights: other<TensorConfig>(),
+  /**
+   * Single inputs by index, where they differ from `activations` or `weights`: `{ 0: { bits: 16 } }`, or an array.
+   * In `operators` a slot may have a `scale` and a `zeroPoint`, which are not calibrated then.
+   */
+  inputs: other<SlotConfigs>('any'),
+  /** Single outputs, in the same way. */
+  outputs: other<SlotConfigs>('any'),
   /**
    * In operatorTypes and operators: layers write their accumulators as floats, whoever reads them, except
    * layers that compute their activation as well. Default false.
@@ -44,8 +51,9 @@ export const quantizeOptions = {
   operatorTypes: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**
    * Settings by operator name, a regular expression that must match the whole name; null keeps the operator
-   * in float. They override operatorTypes, key by key; of several that match, later ones win. `floatOutput:
-   * true` beside `activations` and `weights`: the layer writes floats.
+   * in float. They override operatorTypes, key by key; of several that match, later ones win. Beside `activations`
+   * and `weights` stand `inputs` and `outputs`, settings of single slots by index (`{ inputs: { 0: { bits: 16 } } }`,
+   * or an array), which may have a `scale` and a `zeroPoint`, and `floatOutput: true`: the layer writes floats.
    */
   operators: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**

@@ -20,7 +20,7 @@ import {
   quantizeOptions,
   targets,
 } from './config.js';
-import { parseTensor } from './tensor_options.js';
+import { type ParsedSlot, numbers, parseSlots, parseTensor } from './tensor_options.js';
 
 /** @internal A config in the form of the core, before the names of the operators are known. */
 export interface ParsedConfig {
@@ -29,7 +29,12 @@ export interface ParsedConfig {
 }
 
 /** The settings of an operator; `quantize: false` keeps it in float. */
-type ParsedOperator = OperatorConfig & { quantize?: boolean; type?: string };
+type ParsedOperator = Omit<OperatorConfig, 'inputs' | 'outputs'> & {
+  quantize?: boolean;
+  type?: string;
+  inputs?: Record<string, ParsedSlot>;
+  outputs?: Record<string, ParsedSlot>;
+};
 
 const integerRecovery: readonly Recovery[] = ['round_weights', 'bias_correction'];
 const defaultRecovery: readonly Recovery[] = [...integerRecovery, 'float_sums', 'float_answers'];
@@ -42,25 +47,25 @@ const autoRecovery: readonly Recovery[] = [
   'empirical_bias',
 ];
 
-function parseOperator(config: unknown, name: string): ParsedOperator {
+/** `given`: whether it is the config of operators by name, whose slots may have scales. */
+function parseOperator(config: unknown, name: string, given = false): ParsedOperator {
   if (config === null) return { quantize: false };
   checkSchema(config, operatorOptions, name);
-  const { activations, weights, ...rest } = withoutUndefined(config as OperatorConfig);
+  const { activations, weights, inputs, outputs, ...rest } = withoutUndefined(
+    config as OperatorConfig,
+  );
+  const slots = (list: unknown, key: string) => {
+    if (!Array.isArray(list)) checkKind(list, 'object', `${name}.${key}`);
+    return { [key]: parseSlots(list, `${name}.${key}`, given) };
+  };
   return {
     quantize: true,
     ...rest,
     ...(activations ? { activations: parseTensor(activations, `${name}.activations`, false) } : {}),
     ...(weights ? { weights: parseTensor(weights, `${name}.weights`, true) } : {}),
+    ...(inputs ? slots(inputs, 'inputs') : {}),
+    ...(outputs ? slots(outputs, 'outputs') : {}),
   };
-}
-
-function numbers(value: unknown, name: string): number[] {
-  const list: unknown[] =
-    Array.isArray(value) || ArrayBuffer.isView(value)
-      ? Array.from(value as unknown as ArrayLike<unknown>)
-      : [value];
-  list.forEach((number, index) => checkKind(number, 'number', `${name}[${index}]`));
-  return list as number[];
 }
 
 function parseScales(
@@ -127,7 +132,7 @@ export function parseConfig(
         { value: name, cause: error },
       );
     }
-    return { pattern, regex, options: parseOperator(value, name) };
+    return { pattern, regex, options: parseOperator(value, name, true) };
   });
   const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
   const preset: QuantizeConfig = target === undefined ? {} : targets[target];
@@ -166,7 +171,18 @@ function merge(a: ParsedOperator | undefined, b: ParsedOperator): ParsedOperator
       ? { activations: { ...a.activations, ...b.activations } }
       : {}),
     ...(a.weights || b.weights ? { weights: { ...a.weights, ...b.weights } } : {}),
+    ...(a.inputs || b.inputs ? { inputs: mergeSlots(a.inputs, b.inputs) } : {}),
+    ...(a.outputs || b.outputs ? { outputs: mergeSlots(a.outputs, b.outputs) } : {}),
   };
+}
+
+function mergeSlots(
+  a: Record<string, ParsedSlot> = {},
+  b: Record<string, ParsedSlot> = {},
+): Record<string, ParsedSlot> {
+  const merged = { ...a };
+  for (const [slot, own] of Object.entries(b)) merged[slot] = { ...merged[slot], ...own };
+  return merged;
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
 import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
 import { Model } from '../model/model.js';
 import type { RequantizeMode } from '../model/planning.js';
+import { editsOf } from './edits.js';
 import type { QuantizationRecord } from './record.js';
 
 /**
@@ -43,10 +44,33 @@ export class QuantizedModel {
     this.handle = new Handle(core, object, 'quantized model');
   }
 
-  /** How every operator slot was quantized. */
+  /** How every operator slot was quantized; {@link requantize} takes changes of it. */
   get config(): QuantizationRecord {
     this.#config ??= this.handle.json<QuantizationRecord>((quantized) => quantized.record());
     return this.#config;
+  }
+
+  /**
+   * Makes a quantized model with other values of slots, without calibrating again: change members of
+   * `config.operators[i].inputs[j]` or `outputs[j]` (`scale`, `offset` or `zeroPoint`, `quantMin`, `quantMax`,
+   * `bits`, `rounding`, `policy`, `range`, `state`), then call this. A deleted `scale` follows from the `range`,
+   * or from the weights. Biases, pad values and slots that are joined to a changed one follow. This model stays
+   * as it is, and `config` keeps what was written to it. `docs/quantization.md` has the rules.
+   *
+   * @param record The changed record: {@link config}, or a copy.
+   * @throws RequantError INVALID_ARGUMENT for a record of another model and for members that cannot be changed;
+   * INVALID_QUANTIZATION for values that a slot cannot have. Both name the slot, and what would be possible.
+   * @example
+   * quantized.config.operators[0].inputs[0].quantMax = 127;
+   * const narrower = await quantized.requantize();
+   */
+  async requantize(record: QuantizationRecord = this.config): Promise<QuantizedModel> {
+    const own = this.handle.json<QuantizationRecord>((quantized) => quantized.record());
+    const edits = editsOf(record, own);
+    return new QuantizedModel(
+      this.handle.core,
+      this.handle.call((quantized) => quantized.edited(edits)),
+    );
   }
 
   /** The integer graph that sessions run; disposed of together with this object. */

@@ -3,9 +3,12 @@
 import { invalidArgument, show } from '../base/errors.js';
 import type { TensorType } from '../base/tensor.js';
 import type { OperatorConfig, QuantizeConfig } from './config.js';
-import type { TensorConfig } from './tensor_options.js';
+import type { SlotConfig, TensorConfig } from './tensor_options.js';
 
-/** How one input or output slot of an operator was quantized. */
+/**
+ * How one input or output slot of an operator was quantized. {@link QuantizedModel.requantize} takes changes of
+ * `scale`, `offset`, `quantMin`, `quantMax`, `bits`, `rounding`, `policy`, `range` and `state`.
+ */
 export interface TensorRecord {
   /** Name of the float value. */
   value: string;
@@ -27,6 +30,8 @@ export interface TensorRecord {
   scale?: number[];
   /** 0 where every channel has a scale. */
   offset?: number[] | number;
+  /** Another name of `offset`, for changes alone. */
+  zeroPoint?: number[] | number;
   /** Of codes -1 and 1: 1 where numbers from `scale` on are 1, missing where those from 0 on are. */
   threshold?: number;
   /** How the range was found; missing for constants. */
@@ -81,7 +86,8 @@ export interface QuantizationRecord {
   analysis?: Analysis;
 }
 
-function checkRecord(record: unknown): void {
+/** @internal Throws INVALID_ARGUMENT for a value that is no record. */
+export function checkRecord(record: unknown): void {
   const operators = (record as Partial<QuantizationRecord> | null | undefined)?.operators;
   const whole = (operator: Partial<OperatorRecord> | null) =>
     typeof operator?.name === 'string' &&
@@ -120,28 +126,102 @@ export function scalesOf(
   return scales;
 }
 
+/** The codes that bits, symmetric, fullRange and signed say. */
+function codesOf({ bits, symmetric, fullRange, signed }: TensorConfig): [number, number] {
+  const half = 2 ** (bits! - 1);
+  if (bits === 1 && symmetric) return [-1, 1];
+  if (symmetric) return [fullRange ? -half : 1 - half, half - 1];
+  return signed || bits === 32 ? [-half, half - 1] : [0, 2 * half - 1];
+}
+
 function settingsOf(slot: TensorRecord | null | undefined): TensorConfig | undefined {
   if (!slot?.bits || !slot.policy || slot.quantMin === undefined || slot.quantMax === undefined) {
     return undefined;
   }
-  const symmetric = /\bSYMMETRICAL\b/.test(slot.policy);
-  return {
-    bits: slot.bits,
+  const { bits, policy, quantMin, quantMax, dtype } = slot;
+  const symmetric = /\bSYMMETRICAL\b/.test(policy);
+  const settings: TensorConfig = {
+    bits,
     symmetric,
-    powerOf2: slot.policy.includes('POWER_OF_2'),
+    powerOf2: policy.includes('POWER_OF_2'),
     rounding: slot.rounding as NonNullable<TensorConfig['rounding']>,
     ...(slot.format ? { format: slot.format } : {}),
     ...(slot.axis === undefined || slot.state === 'BAKED'
       ? {}
       : { perChannel: true, axis: slot.axis }),
-    ...(symmetric ? { fullRange: slot.quantMin < -slot.quantMax } : { signed: slot.quantMin < 0 }),
+    ...(symmetric
+      ? { fullRange: bits > 1 && quantMin === -(2 ** (bits - 1)) }
+      : { signed: dtype === 'int8' || dtype === 'int16' || quantMin < 0 }),
+  };
+  if (slot.format) return settings;
+  const [low, high] = codesOf(settings);
+  if (quantMin !== low) settings.quantMin = quantMin;
+  if (quantMax !== high) settings.quantMax = quantMax;
+  return settings;
+}
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+
+/** The grids of values that slots read or write on different ones. */
+function valuesOfManyGrids(record: QuantizationRecord): Set<string> {
+  const grids = new Map<string, string>();
+  const many = new Set<string>();
+  for (const { inputs, outputs } of record.operators) {
+    for (const slot of [...inputs, ...outputs]) {
+      if (!slot?.scale || slot.state.startsWith('PASSIVE')) continue;
+      const grid = JSON.stringify([slot.scale, slot.offset, slot.threshold]);
+      if ((grids.get(slot.value) ?? grid) !== grid) many.add(slot.value);
+      grids.set(slot.value, grid);
+    }
+  }
+  return many;
+}
+
+/** What a slot must say so that it does not take it from the settings of its operator. */
+function withoutInherited(
+  { quantMin, quantMax }: TensorRecord,
+  settings: TensorConfig,
+  base: TensorConfig = {},
+): TensorConfig {
+  return {
+    ...(base.quantMin === undefined || settings.format ? {} : { quantMin }),
+    ...(base.quantMax === undefined || settings.format ? {} : { quantMax }),
+    ...(base.perChannel && !settings.perChannel ? { perChannel: false } : {}),
+    ...(base.format && !settings.format ? { format: 'int' as const } : {}),
   };
 }
 
+/** What slots have that the settings of their operator do not say. */
+function slotsOf(
+  slots: readonly (TensorRecord | null)[],
+  weights: TensorRecord | null | undefined,
+  base: TensorConfig | undefined,
+  many: ReadonlySet<string>,
+): Record<number, SlotConfig> {
+  const own: Record<number, SlotConfig> = {};
+  slots.forEach((slot, index) => {
+    if (!slot?.scale || slot === weights || slot.state.startsWith('PASSIVE')) return;
+    const settings = settingsOf(slot);
+    const config: SlotConfig =
+      settings && !same(settings, base)
+        ? { ...settings, ...withoutInherited(slot, settings, base) }
+        : {};
+    // The scales of constant operands follow from their numbers otherwise.
+    if (many.has(slot.value) || slot.state === 'BAKED') {
+      const { scale, offset = 0, threshold } = slot;
+      const zeroPoint = threshold ?? offset;
+      config.scale = scale;
+      config.zeroPoint = typeof zeroPoint === 'number' ? scale.map(() => zeroPoint) : zeroPoint;
+    }
+    if (Object.keys(config).length > 0) own[index] = config;
+  });
+  return own;
+}
+
 /**
- * A config that repeats the decisions of a record without calibration: bits, policies and scales of every
- * operator. A record does not have the changes that recovery made to weights and biases. The config therefore
- * has `recover: []`, and its results differ by what recovery did.
+ * A config that repeats the decisions of a record without calibration: bits, policies, codes and scales of every
+ * operator, and of single slots where they differ. A record does not have the changes that recovery made to
+ * weights and biases. The config therefore has `recover: []`, and its results differ by what recovery did.
  *
  * @throws RequantError INVALID_ARGUMENT for a value that is no record.
  */
@@ -149,7 +229,9 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
   checkRecord(record);
   const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const operators: Record<string, OperatorConfig | null> = {};
-  for (const { name, quantized, inBody, floatOutput, inputs, outputs } of record.operators) {
+  const many = valuesOfManyGrids(record);
+  for (const operator of record.operators) {
+    const { name, quantized, inBody, floatOutput, inputs, outputs } = operator;
     if (inBody && quantized) {
       operators[escape(name)] = {}; // the node that holds the body is null
       continue;
@@ -162,13 +244,23 @@ export function configOf(record: QuantizationRecord): QuantizeConfig {
     const moving = (slot: TensorRecord | null) => slot?.range !== undefined && slot !== weights;
     const activations = settingsOf(outputs.find(moving) ?? inputs.find(moving));
     const own = settingsOf(weights);
+    // What one operator computes together with another has the grid of the last of them.
+    const inside = operator.activation !== undefined;
+    const [read, written] = [
+      slotsOf(inputs, weights, activations, many),
+      inside ? {} : slotsOf(outputs, weights, activations, many),
+    ];
     operators[escape(name)] = {
       ...(activations ? { activations } : {}),
       ...(own ? { weights: { ...own, perChannel: weights!.policy!.includes('PER_CHANNEL') } } : {}),
+      ...(Object.keys(read).length > 0 ? { inputs: read } : {}),
+      ...(Object.keys(written).length > 0 ? { outputs: written } : {}),
       ...(floatOutput ? { floatOutput } : {}),
     };
   }
-  return { operators, scales: scalesOf(record), recover: [], floatOutputs: false };
+  const scales = scalesOf(record);
+  for (const value of many) delete scales[value];
+  return { operators, scales, recover: [], floatOutputs: false };
 }
 
 /** The costs of one operator. Ratios in dB are null where there is no error. */

@@ -1,7 +1,7 @@
 // The options of activations and weights. src/quant/options.inc has the rows of the core, which reads them by name.
 
 import { invalidArgument } from '../base/errors.js';
-import { withoutUndefined } from '../base/options.js';
+import { MOST_INT, checkInteger, checkKind, withoutUndefined } from '../base/options.js';
 import { type ConfigOf, checkSchema, choice, flag, integer, number } from '../base/schema.js';
 
 /** @internal The options of one kind of tensor, with their meaning. */
@@ -67,10 +67,29 @@ export const tensorOptions = {
   fullRange: flag,
   /** Whether asymmetric integers are int8. Default false: uint8. */
   signed: flag,
+  /**
+   * The lowest code, one of those that `bits`, `symmetric` and `signed` allow. Default: the lowest of these. Codes
+   * below it are cut off. Symmetric codes contain 0; those of weights are as many below 0 as above, or one more.
+   */
+  quantMin: integer(-(2 ** 31)),
+  /** The highest code, in the same way: `{ quantMin: 0, quantMax: 127 }` keeps activations in 7 of 8 bits. */
+  quantMax: integer(-(2 ** 31)),
 };
 
 /** How one kind of tensor is quantized. */
 export type TensorConfig = ConfigOf<typeof tensorOptions>;
+
+/** How one input or output of an operator is quantized. */
+export interface SlotConfig extends TensorConfig {
+  /** In `operators` only: the scale, or those of the channels, which is not calibrated then. */
+  scale?: number | readonly number[];
+  /** Beside `scale`: its zero point. Default 0. */
+  zeroPoint?: number | readonly number[];
+}
+
+/** What is said of single inputs or outputs, by index. An array may have holes (null, undefined). */
+export type SlotConfigs =
+  Readonly<Record<number, SlotConfig>> | readonly (SlotConfig | null | undefined)[];
 
 /**
  * How the range of a tensor is found. `'auto'` tries several ways and keeps the one of least output error;
@@ -91,6 +110,16 @@ const weightOptions = {
   ),
 };
 
+/** The core knows which codes a grid may have; it does not know what the caller calls them. */
+function checkCodes({ quantMin, quantMax }: TensorConfig, name: string): void {
+  if (quantMin === undefined || quantMax === undefined || quantMin < quantMax) return;
+  throw invalidArgument(
+    `${name}.quantMin is ${quantMin}, and quantMax ${quantMax}`,
+    `${name}.quantMin`,
+    'quantMin must be below quantMax.',
+  );
+}
+
 /** @internal The options without those that are undefined. Throws INVALID_ARGUMENT naming the key. */
 export function parseTensor(config: unknown, name: string, weights: boolean): TensorConfig {
   checkSchema(config, weights ? weightOptions : tensorOptions, name);
@@ -107,5 +136,72 @@ export function parseTensor(config: unknown, name: string, weights: boolean): Te
       `${name}.${contrary}`,
     );
   }
+  checkCodes(tensor, name);
   return tensor;
+}
+
+/** @internal A number, or an array of them, as an array. Throws INVALID_ARGUMENT naming the number. */
+export function numbers(value: unknown, name: string): number[] {
+  const list: unknown[] =
+    Array.isArray(value) || ArrayBuffer.isView(value)
+      ? Array.from(value as unknown as ArrayLike<unknown>)
+      : [value];
+  list.forEach((number, index) => checkKind(number, 'number', `${name}[${index}]`));
+  return list as number[];
+}
+
+/** @internal A slot's options, its scales and zero points as arrays. */
+export type ParsedSlot = TensorConfig & { scale?: number[]; zeroPoint?: number[] };
+
+/** @internal The options of one slot. `given`: it may have a scale. Throws INVALID_ARGUMENT naming the key. */
+export function parseSlot(slot: SlotConfig, name: string, given: boolean): ParsedSlot {
+  checkKind(slot, 'object', name);
+  const { scale, zeroPoint, ...rest } = withoutUndefined(slot);
+  const misplaced =
+    !given && (scale === undefined ? zeroPoint !== undefined && 'zeroPoint' : 'scale');
+  if (misplaced) {
+    throw invalidArgument(
+      `${name}.${misplaced} cannot be given here`,
+      `${name}.${misplaced}`,
+      'Scales are given to slots of operators by name.',
+    );
+  }
+  if (scale === undefined && zeroPoint !== undefined) {
+    throw invalidArgument(
+      `${name} has a zero point without a scale`,
+      `${name}.zeroPoint`,
+      'Give both, or none.',
+    );
+  }
+  const points = zeroPoint === undefined ? [] : numbers(zeroPoint, `${name}.zeroPoint`);
+  points.forEach((point, at) =>
+    checkInteger(point, -MOST_INT - 1, MOST_INT, `${name}.zeroPoint[${at}]`),
+  );
+  return {
+    ...parseTensor(rest, name, false),
+    ...(scale === undefined ? {} : { scale: numbers(scale, `${name}.scale`), zeroPoint: points }),
+  };
+}
+
+/**
+ * @internal Options of slots by index. `given`: scales may be given. Throws INVALID_ARGUMENT naming the key.
+ */
+export function parseSlots(
+  slots: unknown,
+  name: string,
+  given: boolean,
+): Record<string, ParsedSlot> {
+  const entries = Array.isArray(slots)
+    ? (slots as unknown[]).map((slot, index): [string, unknown] => [String(index), slot])
+    : Object.entries(slots as object);
+  const parsed: Record<string, ParsedSlot> = {};
+  for (const [index, slot] of entries) {
+    if (Array.isArray(slots) && (slot === null || slot === undefined)) continue;
+    const own = `${name}[${index}]`;
+    if (!/^\d{1,6}$/.test(index)) {
+      throw invalidArgument(`${own} is no slot`, own, 'Slots are counted from 0.');
+    }
+    parsed[index] = parseSlot(slot as SlotConfig, own, given);
+  }
+  return parsed;
 }

@@ -50,6 +50,7 @@ function valuesOf(row) {
   if (row.kind === 'string') return quoted(row.of);
   if (row.kind === 'strings') return `an array of ${quoted(row.of)}`;
   if (row.kind === 'integer') {
+    if (row.from === -(2 ** 31)) return 'an integer';
     return row.to === 2 ** 31 - 1 ? `an integer from ${row.from}` : `${row.from} to ${row.to}`;
   }
   return markdown(row.values);

@@ -116,6 +116,15 @@ export class WorkerQuantizedModel extends Remote {
     this.config = config;
   }
 
+  /** As {@link QuantizedModel.requantize}; the new model is in the worker. */
+  async requantize(record: QuantizationRecord = this.config): Promise<WorkerQuantizedModel> {
+    const { ref, config } = await this.call<{ ref: number; config: QuantizationRecord }>(
+      'requantize',
+      [record],
+    );
+    return new WorkerQuantizedModel(this.worker, ref, config);
+  }
+
   /** As {@link QuantizedModel.toOnnx}. */
   toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toOnnx', [options]);

@@ -12,6 +12,7 @@ import { Model, type OptimizeOptions, type PlanOptions } from '../model/model.js
 import type { WasmFile } from '../own_files.js';
 import { type QuantizeOptions, quantize } from '../quantize/quantize.js';
 import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
+import type { QuantizationRecord } from '../quantize/record.js';
 import { InferenceSession } from '../session/session.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
@@ -151,6 +152,10 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const calibration = call.items((feeds: PackedFeeds) => unpackFeeds(feeds), length);
     const all = { ...options, calibration, signal, onProgress };
     const quantized = await quantize(get(model, modelType), all);
+    return { ref: keep(quantized), config: quantized.config };
+  },
+  async requantize(_call, model: number, record: QuantizationRecord) {
+    const quantized = await get(model, QuantizedModel).requantize(record);
     return { ref: keep(quantized), config: quantized.config };
   },
   compare(

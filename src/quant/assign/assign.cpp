@@ -4,12 +4,12 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "quant/assign/slot_options.h"
 #include "quant/graph/body_scope.h"
 #include "quant/graph/masks.h"
 #include "quant/graph/soi.h"
 #include "quant/graph/statistics.h"
 #include "quant/grid/affine.h"
-#include "quant/observers/observer.h"
 
 namespace requant {
 namespace {
@@ -40,6 +40,7 @@ class Assigner {
     for (const auto& node : graph_.nodes()) MakeConfigs(*node);
     FindFusions(graph_, record_);
     FindFloatOutputs();
+    ApplySlotOptions(graph_, options_, record_);
     return std::move(record_);
   }
 
@@ -55,22 +56,8 @@ class Assigner {
 
   static void CheckOperator(const OperatorSettings& settings, const std::string& where) {
     if (!settings.quantize) return;
-    CheckSettings(settings.activations, false, StrCat("activations of ", where));
-    CheckSettings(settings.weights, true, StrCat("weights of ", where));
-    TensorQuantizationConfig probe;
-    ApplySettings(settings.activations, false, probe);
-    MakeObserver(probe);
-    if (settings.activations.per_channel && probe.observer == "auto") {
-      Fail(ErrorCode::kInvalidArgument, StrCat("observer 'auto' is per tensor, for ", where),
-           {.hint = "use mse for activations per channel"});
-    }
-    ApplySettings(settings.weights, true, probe);
-    MakeObserver(probe);
-    if (FindObserver(probe.observer)->of_weights == nullptr) {
-      Fail(ErrorCode::kInvalidArgument,
-           StrCat("observer '", probe.observer, "' cannot observe weights of ", where),
-           {.hint = "weights are seen once: use minmax, percentile, kl, mse or auto"});
-    }
+    CheckTensorSettings(settings.activations, false, StrCat("activations of ", where));
+    CheckTensorSettings(settings.weights, true, StrCat("weights of ", where));
   }
 
   void CheckOptions() const {

@@ -141,6 +141,11 @@ bool Join(QuantizationRecord& record, int child, int parent) {
   if (from == to) return true;
   if (!CanJoin(record, from, to)) return false;
   TensorQuantizationConfig& config = At(record, from);
+  // A slot with a scale of its own follows nobody who has another one.
+  const TensorQuantizationConfig& decides = At(record, to);
+  if (!config.scale.empty() && (config.scale != decides.scale || config.offset != decides.offset)) {
+    return false;
+  }
   config.dominator = to;
   Transit(config.state, QuantizationState::kOverlapped, config.node);
   return true;

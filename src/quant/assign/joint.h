@@ -10,8 +10,8 @@ namespace requant {
 /// Whether one config could decide for both: same integers, same policy bits.
 bool CanJoin(const QuantizationRecord& record, int a, int b);
 /// Makes `parent`'s dominator decide for all configs of `child`'s set; the child's dominator
-/// becomes OVERLAPPED. Returns false and does nothing when they cannot join. Index -1 joins
-/// nothing.
+/// becomes OVERLAPPED. Returns false and does nothing when they cannot join, or when the options
+/// give the child a scale that is not the parent's. Index -1 joins nothing.
 bool Join(QuantizationRecord& record, int child, int parent);
 
 /// Makes all joins of a newly assigned record that do not depend on ranges, in this order:

@@ -163,7 +163,8 @@ void Baking::SetScale(TensorQuantizationConfig& config, const std::vector<Range>
 
 /// What was given instead of calibrated.
 void Baking::SetGiven(TensorQuantizationConfig& config) const {
-  const FixedScale& fixed = options_.scales.at(config.value);
+  const FixedScale fixed = config.observer == kGiven ? FixedScale{config.scale, config.offset}
+                                                     : options_.scales.at(config.value);
   if (!config.per_channel() && fixed.scale.size() != 1) {
     Fail(ErrorCode::kInvalidQuantization,
          StrCat(fixed.scale.size(), " scales were given for '", config.value, "', which has one"),
@@ -172,7 +173,7 @@ void Baking::SetGiven(TensorQuantizationConfig& config) const {
   config.scale = fixed.scale;
   config.offset = fixed.offset;
   if (config.offset.empty()) config.offset.assign(config.scale.size(), 0);
-  config.observer = "given";
+  config.observer = kGiven;
   if (config.bipolar() && config.offset[0] == 1) {
     config.threshold = std::exchange(config.offset[0], 0);
   }
@@ -243,19 +244,20 @@ void Baking::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
   const InputMoments* inputs =
       found != seen_.moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;
   double unit = 0;  // of scales with simple multipliers
-  const auto fixed = options_.scales.find(node.inputs[1]->name);
-  if (fixed != options_.scales.end()) {
+  if (options_.Gives(config)) {
+    const FixedScale fixed = config.observer == kGiven ? FixedScale{config.scale, config.offset}
+                                                       : options_.scales.at(config.value);
     const size_t channels = config.per_channel() ? static_cast<size_t>(view.scales) : 1;
-    if (fixed->second.scale.size() != channels) {
+    if (fixed.scale.size() != channels) {
       Fail(ErrorCode::kInvalidQuantization,
-           StrCat(fixed->second.scale.size(), " scales were given for '", fixed->first, "', ",
-                  channels, " are needed"),
-           {.node = node.name, .value = fixed->first});
+           StrCat(fixed.scale.size(), " scales were given for '", config.value, "', ", channels,
+                  " are needed"),
+           {.node = node.name, .value = config.value});
     }
-    config.scale = fixed->second.scale;
-    config.offset = fixed->second.offset;
+    config.scale = fixed.scale;
+    config.offset = fixed.offset;
     config.offset.resize(channels, 0);
-    config.observer = "given";
+    config.observer = kGiven;
     CheckGivenOffsets(config);
   } else {
     // Layers that are simulated in float have no accumulators that the scales must suit.
@@ -303,6 +305,13 @@ void Baking::QuantizeOperands(const Node& node, const OperatorQuantization& op) 
       }
       config.range_min = std::min(config.range_min, static_cast<double>(value));
       config.range_max = std::max(config.range_max, static_cast<double>(value));
+    }
+    if (config.observer == kGiven) {
+      SetGiven(config);
+      config.baked = QuantizeParameter(*constant, config);
+      Transit(config.state, QuantizationState::kActivated, node.name);
+      Transit(config.state, QuantizationState::kBaked, node.name);
+      continue;
     }
     if (config.bipolar()) {  // least squares
       double sum = 0;

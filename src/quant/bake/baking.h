@@ -47,7 +47,7 @@ class Baking {
   TensorQuantizationConfig& Config(int index) {
     return record_.configs[static_cast<size_t>(index)];
   }
-  bool Given(int index) { return options_.scales.contains(Config(index).value); }
+  bool Given(int index) { return options_.Gives(Config(index)); }
   void MakeChooser();
   void Activate();
   void SetGiven(TensorQuantizationConfig& config) const;

@@ -20,7 +20,7 @@ std::set<int> WarnOfUselessScales(const std::map<int, Watch>& slots, const Quant
   int more = 0;
   for (const auto& [index, watch] : slots) {
     const TensorQuantizationConfig& config = record.configs[static_cast<size_t>(index)];
-    if (options.scales.contains(config.value) || config.exponential() || config.bits < 5 ||
+    if (options.Gives(config) || config.exponential() || config.bits < 5 ||
         watch.magnitudes.empty())
       continue;
     int64_t all = 0;
@@ -57,8 +57,8 @@ void WarnOfLostCodes(const std::map<int, Watch>& slots, const std::set<int>& kno
   int more = 0;
   for (const auto& [index, watch] : slots) {
     const TensorQuantizationConfig& config = record.configs[static_cast<size_t>(index)];
-    if (options.scales.contains(config.value) || config.exponential() || config.bits < 5 ||
-        watch.powers.empty() || known.contains(index)) {
+    if (options.Gives(config) || config.exponential() || config.bits < 5 || watch.powers.empty() ||
+        known.contains(index)) {
       continue;
     }
     int64_t all = 0;

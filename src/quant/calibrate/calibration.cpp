@@ -220,7 +220,7 @@ bool Calibration::NeedsOrder(int pass, const std::string& value) const {
   if (found == watched_.end()) return false;
   return std::any_of(found->second.begin(), found->second.end(), [&](int index) {
     const TensorQuantizationConfig& config = record_.configs[static_cast<size_t>(index)];
-    if (options_.scales.contains(value)) return false;
+    if (Given(index)) return false;
     if (config.per_channel()) return true;
     const Observer& observer = *seen_.slots.at(index).channels[0];
     return pass - first_pass_ < observer.passes() && !observer.takes_range();

@@ -81,7 +81,7 @@ class Calibration {
     int end_pass() const { return first_pass + rewriter->passes(); }
   };
 
-  bool Given(int index) const { return options_.scales.contains(Config(index).value); }
+  bool Given(int index) const { return options_.Gives(Config(index)); }
   TensorQuantizationConfig& Config(int index) {
     return record_.configs[static_cast<size_t>(index)];
   }

@@ -30,6 +30,7 @@ std::optional<Range> Calibration::RangeOf(const Value& value) const {
   if (options_.scales.contains(value.name)) return std::nullopt;
   const auto found = watched_.find(value.name);
   if (found != watched_.end()) {
+    if (Given(found->second[0])) return std::nullopt;
     const Watch& watch = seen_.slots.at(found->second[0]);
     if (watch.channels.size() == 1) return watch.channels[0]->Get();
   }
@@ -79,7 +80,7 @@ void Calibration::WatchAnew(const QuantizationRecord& before, const SeparatedCon
       continue;
     }
     Watch& watch = seen_.slots[static_cast<int>(i)];
-    if (options_.scales.contains(config.value)) continue;
+    if (options_.Gives(config)) continue;
     const auto derived = made.ranges.find(config.value);
     if (derived != made.ranges.end()) {
       watch.derived = derived->second;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,11 +10,40 @@
 
 namespace requant {
 
+/// Stands for a bound of codes that is not set.
+inline constexpr int64_t kCodesOfBits = std::numeric_limits<int64_t>::min();
+/// The observer of slots whose scale is given.
+inline constexpr const char* kGiven = "given";
+
 /// How one kind of tensor is quantized.
 struct TensorSettings {
 #define REQUANT_TENSOR_OPTION(type, field, name, standard) type field = standard;
 #define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
 #include "quant/options.inc"
+};
+
+/// A scale that was chosen elsewhere.
+struct FixedScale {
+  std::vector<float> scale;
+  std::vector<int32_t> offset;  // empty: all 0
+};
+
+/// What the options say of one slot: settings that stand in place of the operator's, and perhaps a
+/// scale in place of calibration.
+struct SlotSettings {
+#define REQUANT_TENSOR_OPTION(type, field, name, standard) std::optional<type> field = {};
+#define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
+#include "quant/options.inc"
+  FixedScale given = {};  // without a scale the slot is calibrated
+
+  /// These settings over those of the operator's activations or weights.
+  TensorSettings Over(TensorSettings settings) const {
+#define REQUANT_TENSOR_OPTION(type, field, name, standard) \
+  if (field) settings.field = *field;
+#define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
+#include "quant/options.inc"
+    return settings;
+  }
 };
 
 struct OperatorSettings {
@@ -24,12 +55,10 @@ struct OperatorSettings {
   /// Default: symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7;
   /// asymmetric means uint8.
   TensorSettings weights = {.symmetric = true, .per_channel = true};
-};
-
-/// A scale that was chosen elsewhere.
-struct FixedScale {
-  std::vector<float> scale;
-  std::vector<int32_t> offset;  // empty: all 0
+  /// What is said of single slots, by their index. A slot that holds weights starts from `weights`,
+  /// any other from `activations`. Scales are given to slots of operators by name only.
+  std::map<int, SlotSettings> inputs = {};
+  std::map<int, SlotSettings> outputs = {};
 };
 
 struct QuantizeOptions {
@@ -49,6 +78,11 @@ struct QuantizeOptions {
 #define REQUANT_QUANTIZE_OPTION(type, field, name, standard) type field = standard;
 #include "quant/options.inc"
   bool analyze = false;  // set QuantizationRecord::analysis
+
+  /// Whether the scale of a slot is given, to the slot or to its value.
+  bool Gives(const TensorQuantizationConfig& config) const {
+    return config.observer == kGiven || scales.contains(config.value);
+  }
 };
 
 }  // namespace requant

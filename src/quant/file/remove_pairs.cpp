@@ -203,7 +203,10 @@ class PairRemover {
     const int most = DTypeBits(config.dtype);
     int bits = 1;
     while (bits < most && (int64_t{1} << bits) - 1 < highest - lowest) ++bits;
-    if (lowest >= highest || bits == most || lowest < StorageMin(config.dtype) ||
+    // Grids of whole bytes keep the lowest code (FormatOf), so a Clip that takes it stays.
+    const bool whole = highest == StorageMax(config.dtype) &&
+                       lowest <= StorageMin(config.dtype) + (IsSigned(config.dtype) ? 1 : 0);
+    if (lowest >= highest || whole || lowest < StorageMin(config.dtype) ||
         highest > StorageMax(config.dtype)) {
       return {};
     }

@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "numeric/affine.h"
 #include "ops/quantized/wide.h"
+#include "quant/grid/codes.h"
 
 namespace requant {
 namespace {
@@ -30,14 +31,26 @@ double SymmetricScale(double magnitude, const TensorQuantizationConfig& config) 
     case ScaleFormula::kPpq:
       return Finish(2 * magnitude / static_cast<double>(config.quant_max - config.quant_min),
                     config);
-    case ScaleFormula::kGoogle:
-      return Finish(magnitude / (std::ldexp(1, config.bits - 1) - 1), config);
     case ScaleFormula::kCambricon:
       return Finish(static_cast<double>(CambriconScale(magnitude, config.bits)), config);
     default:
       return Finish(magnitude / static_cast<double>(config.quant_max), config);
   }
 }
+
+namespace {
+
+/// The magnitude that the highest code gets. Codes that are not balanced around 0 count each side
+/// by itself: the scale is the least one that holds both, and a side without codes is cut off.
+double MagnitudeOf(double min, double max, const TensorQuantizationConfig& config) {
+  if (IsBalanced(config) || config.exponential()) return std::max(std::fabs(min), std::fabs(max));
+  const auto high = static_cast<double>(config.quant_max);
+  const double below =
+      config.quant_min < 0 ? min * high / static_cast<double>(config.quant_min) : 0;
+  return std::max({max, below, 0.0});
+}
+
+}  // namespace
 
 void Affine::PutInto(TensorQuantizationConfig& config) const {
   config.scale = {scale};
@@ -50,8 +63,7 @@ Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& c
     return {static_cast<float>(SymmetricScale(max / 2, config)), 0, 1};
   }
   if (config.symmetric()) {
-    return {static_cast<float>(SymmetricScale(std::max(std::fabs(min), std::fabs(max)), config)),
-            0};
+    return {static_cast<float>(SymmetricScale(MagnitudeOf(min, max, config), config)), 0};
   }
   const bool nudge = config.formula != ScaleFormula::kGoogle;
   if (nudge) {
@@ -103,18 +115,16 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
   config.small_float = settings.small_float;
   if (settings.per_channel && !weights) config.axis = settings.axis < 0 ? 1 : settings.axis;
   const int64_t half = int64_t{1} << (config.bits - 1);
-  // Only activations are stored in 16 bits.
-  const bool in_words = config.bits > 16 || (weights && config.bits > 8);
   // Zero points are int32, which cannot hold those of unsigned codes of 32 bits.
   if (symmetric || settings.is_signed || config.bits == 32) {
-    config.dtype = in_words ? DType::kInt32 : config.bits > 8 ? DType::kInt16 : DType::kInt8;
+    config.dtype = CodeType(config.bits, true, weights);
     config.quant_max = half - 1;
     const bool whole = !symmetric || settings.full_range ||
                        settings.formula == ScaleFormula::kPpq ||
                        settings.formula == ScaleFormula::kCambricon;
     config.quant_min = whole ? -half : -config.quant_max;
   } else {
-    config.dtype = in_words ? DType::kInt32 : config.bits > 8 ? DType::kUint16 : DType::kUint8;
+    config.dtype = CodeType(config.bits, false, weights);
     config.quant_min = 0;
     config.quant_max = 2 * half - 1;
   }
@@ -122,6 +132,8 @@ void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizat
     config.quant_min = -1;
     config.quant_max = 1;
   }
+  if (settings.quant_min != kCodesOfBits) config.quant_min = settings.quant_min;
+  if (settings.quant_max != kCodesOfBits) config.quant_max = settings.quant_max;
 }
 
 namespace {
@@ -147,10 +159,12 @@ void CheckBipolar(const TensorSettings& settings, bool weights, const Refuse& re
 
 }  // namespace
 
-void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where) {
-  const auto refuse = [&](const std::string& what, const char* option, const char* hint) {
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where,
+                   std::string_view slot) {
+  const auto refuse = [&](const std::string& what, const char* option, const std::string& hint) {
+    const std::string_view kind = weights ? "weights" : "activations";
     Fail(ErrorCode::kInvalidArgument, StrCat(what, " for ", where),
-         {.value = StrCat(weights ? "weights." : "activations.", option), .hint = hint});
+         {.value = StrCat(slot.empty() ? kind : slot, ".", option), .hint = hint});
   };
   if (settings.bits < 1 || settings.bits > 32) {
     refuse(StrCat(settings.bits, " bits are not possible"), "bits", "use 1 to 32 bits");
@@ -174,6 +188,10 @@ void CheckSettings(const TensorSettings& settings, bool weights, std::string_vie
   ApplySettings(settings, weights, probe);
   if (probe.bipolar()) CheckBipolar(settings, weights, refuse);
   CheckPolicy(probe.policy, where);
+  if (settings.quant_min == kCodesOfBits && settings.quant_max == kCodesOfBits) return;
+  if (const std::optional<Refusal> refusal = WhyNoCodes(probe, weights)) {
+    refuse(refusal->what, refusal->field, refusal->hint);
+  }
 }
 
 double RoundToCode(double scaled, const TensorQuantizationConfig& config) {

@@ -22,13 +22,14 @@ struct Affine {
 ///              (Jacob et al. 2018, arXiv 1712.05877; ONNX DynamicQuantizeLinear)
 ///   ppq        symmetric: s = 2 * max|x| / (qmax - qmin), else as onnx (ppq observer/range.py;
 ///              with MegEngine's observers)
-///   google     symmetric: s = max|x| / (2^(b-1) - 1); asymmetric: s = (max - min) / (2^b - 1),
+///   google     symmetric: s = max|x| / qmax, 2^(b-1) - 1; asymmetric: s = (max - min) / (2^b - 1),
 ///              z = -round(min / s) for unsigned integers, 0 NOT forced into the range
 ///              (OneFlow min_max_observer_kernel.cpp)
 ///   cambricon  symmetric: s = 2^(floor(log2 max|x|) - (b - 2)) (OneFlow quantization_kernel.cpp)
-/// Symmetric integers of one bit, -1 and 1: s = max|x|, which least squares make the mean
-/// magnitude; where values are never negative, s = max / 2, and x >= s is 1. POWER_OF_2: s =
-/// 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
+/// Symmetric codes that quantMin and quantMax make unequal around 0: s = max(max / qmax, min /
+/// qmin) over the sides that have codes. Symmetric integers of one bit, -1 and 1: s = max|x|, which
+/// least squares make the mean magnitude; where values are never negative, s = max / 2, and x >= s
+/// is 1. POWER_OF_2: s = 2^ceil(log2 s). EXPONENTIAL: s = max|x| / the format's largest number.
 Affine AffineFromRange(double min, double max, const TensorQuantizationConfig& config);
 
 /// Scale and offset of an activation's range, which contains 0 where integer operators need it.
@@ -45,8 +46,11 @@ int32_t OffsetFor(double min, double scale, const TensorQuantizationConfig& conf
 /// of one bit becomes 'mse', as two codes cannot hold a range.
 void ApplySettings(const TensorSettings& settings, bool weights, TensorQuantizationConfig& config);
 
-/// Throws kInvalidArgument, naming `where`, for settings out of their ranges.
-void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where);
+/// Throws kInvalidArgument, naming `where`, for settings out of their ranges and for codes that the
+/// grid cannot have (WhyNoCodes). `slot` is the option that says it, such as "inputs[0]"; empty:
+/// "weights" or "activations".
+void CheckSettings(const TensorSettings& settings, bool weights, std::string_view where,
+                   std::string_view slot = {});
 
 /// The integer of a number that was divided by the config's scale, before the offset; for bipolar
 /// codes the sign.

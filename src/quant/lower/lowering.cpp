@@ -52,7 +52,9 @@ Format FormatOf(const TensorQuantizationConfig& config) {
                 config.bipolar(),
                 config.threshold};
   // Codes of 8 bits keep -128 although the scale was chosen for [-127, 127]: it does no harm.
-  if (config.bits < DTypeBits(config.dtype)) {
+  const bool all_but_lowest =
+      config.quant_max == format.high && config.quant_min == format.low + 1 && format.low < 0;
+  if (config.bits < DTypeBits(config.dtype) || !all_but_lowest) {
     format.low = static_cast<int32_t>(config.quant_min);
     format.high = static_cast<int32_t>(config.quant_max);
   }
