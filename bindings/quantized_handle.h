@@ -69,6 +69,8 @@ void BindPartition();
 /// own_operators.cpp).
 void BindOwnPasses();
 void BindOwnOperators();
+/// Binds observers and grids as objects (observers.cpp).
+void BindObservers();
 /// Binds the classes and functions of training (train.cpp).
 void BindTraining();
 

@@ -216,6 +216,7 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   BindGeneration();
   BindOwnOperators();
   BindOwnPasses();
+  BindObservers();
   BindPartition();
   BindTraining();
 }

@@ -171,6 +171,37 @@ export interface CoreQuantized extends CoreObject {
   edited(edits: readonly CoreSlotEdit[]): CoreQuantized | Failure;
 }
 
+/** Scales, zero points and codes. */
+export interface CoreGrid {
+  scale: number[];
+  zeroPoint: number[];
+  quantMin: number;
+  quantMax: number;
+}
+
+export interface CoreObserver extends CoreObject {
+  passes(): number | Failure;
+  observe(pass: number, type: string, dims: number[], pointer: number): Failure | undefined;
+  merge(later: CoreObserver): Failure | undefined;
+  copy(): CoreObserver | Failure;
+  reset(): Failure | undefined;
+  ranges(): [number, number][] | Failure;
+  grid(): CoreGrid | Failure;
+}
+
+export interface CoreFakeQuantizer extends CoreObject {
+  /** The result's numbers. */
+  forward(type: string, dims: number[], pointer: number): CoreBlob | Failure;
+  /** `scale` is empty where scales have no gradient. */
+  backward(
+    type: string,
+    dims: number[],
+    pointer: number,
+  ): { input: CoreBlob; scale: number[] } | Failure;
+  freeze(): Failure | undefined;
+  grid(): CoreGrid | Failure;
+}
+
 /** What changes of one slot. An empty scale follows from the range, or from the weights. */
 export interface CoreSlotEdit {
   node: string;
@@ -344,6 +375,9 @@ export interface Core {
   partition(model: CoreModel, backends: CoreBackend[]): CorePart[] | Failure;
   packWeights(model: CoreModel): CoreModel | Failure;
   createCalibrator(model: CoreModel): CoreCalibrator | Failure;
+  /** Options that the core reads by the rows of src/quant/options.inc; quantize/ has checked them. */
+  createObserver(options: Readonly<Record<string, unknown>>): CoreObserver | Failure;
+  createFakeQuantizer(options: Readonly<Record<string, unknown>>): CoreFakeQuantizer | Failure;
   createTrainer(model: CoreQuantized, options: CoreTrainOptions): CoreTrainer | Failure;
   createComparer(
     float: CoreModel,

@@ -41,6 +41,19 @@ export type {
   TensorConfig,
 } from './quantize/tensor_options.js';
 export { targets } from './quantize/config.js';
+export {
+  AciqObserver,
+  FakeQuantize,
+  type GridGradients,
+  IsotoneObserver,
+  KlObserver,
+  MinMaxObserver,
+  MovingAverageObserver,
+  MseObserver,
+  type ObserverOptions,
+  PercentileObserver,
+  TensorObserver,
+} from './quantize/observers.js';
 export { engineInfo } from './engine/engine_info.js';
 export type { EngineInfo } from './engine/engine_info.js';
 export { env } from './engine/env.js';

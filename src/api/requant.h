@@ -33,6 +33,7 @@
 #include "quant/graph/body_scope.h"
 #include "quant/graph/prepare.h"
 #include "quant/quantizer.h"
+#include "quant/sim/fake_quantizer.h"
 #include "quant/weights/pack_weights.h"
 #include "quant/weights/weight_only.h"
 #include "report/compare.h"

@@ -11,6 +11,7 @@
 #include "quant/graph/soi.h"
 #include "quant/graph/statistics.h"
 #include "quant/grid/affine.h"
+#include "quant/observers/tensor_observer.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {
@@ -257,15 +258,8 @@ void Calibration::Watching(int pass, int index, const Tensor& tensor, const Scan
          StrCat("value '", config.value, "' has no axis ", config.axis),
          {.node = config.node, .value = config.value, .hint = "choose another axis"});
   }
-  const ChannelView view = ViewChannels(tensor.shape(), config.axis);
-  MakeChannels(index, watch, static_cast<size_t>(view.channels));
-  for (size_t at = 0; at < values.size(); at += static_cast<size_t>(view.inner)) {
-    const size_t channel = at / static_cast<size_t>(view.inner) % watch.channels.size();
-    Observer& observer = *watch.channels[channel];
-    if (pass < observer.passes()) {
-      observer.Observe(pass, values.subspan(at, static_cast<size_t>(view.inner)), view.inner);
-    }
-  }
+  MakeChannels(index, watch, static_cast<size_t>(tensor.dim(config.axis)));
+  ObserveChannels(watch.channels, config.axis, pass, tensor);
 }
 
 void Calibration::Observe(int pass, const std::string& value, const Tensor& given,
