@@ -204,10 +204,23 @@ int PlanBuilder::Workspace(size_t bytes) {
   return plan_.slots.back().root;
 }
 
+SharedWeights& PlanBuilder::Shared(PackingKey key, const char* row, SharedWeights& own) const {
+  key.text += row;
+  SharedWeights* entry = options_.packed->Find(std::move(key));
+  return entry ? *entry : own;
+}
+
+uint8_t* PlanBuilder::Hold(const SharedWeights& packed) {
+  // Layers with equal weights share them.
+  if (std::find(plan_.packed.begin(), plan_.packed.end(), packed) == plan_.packed.end()) {
+    plan_.packed.push_back(packed);
+    plan_.packed_bytes = CheckedAdd(plan_.packed_bytes, packed->size());
+  }
+  return packed->data();
+}
+
 uint8_t* PlanBuilder::Packed(size_t bytes) {
-  plan_.packed.emplace_back(bytes);
-  plan_.packed_bytes = CheckedAdd(plan_.packed_bytes, bytes);
-  return plan_.packed.back().data();
+  return Hold(std::make_shared<AlignedBuffer>(bytes));
 }
 
 void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,

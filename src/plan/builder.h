@@ -79,7 +79,20 @@ class PlanBuilder {
     Append(std::move(step), node, kernel, inputs, outputs);
     return made;
   }
-  /// Allocates memory for packed weights, which the plan owns.
+  /// The weights in the form of this row of a kernel table. They are packed unless another plan of
+  /// the model did so, and live as long as the plan.
+  template <typename Row, typename Weights>
+  const uint8_t* Pack(const Row& row, const Weights& weights) {
+    SharedWeights own;
+    SharedWeights& packed = options_.packed ? Shared(PackingKey(weights), row.name, own) : own;
+    if (!packed) {
+      AlignedBuffer made(row.packed_size(weights));
+      row.pack_weights(weights, made.data());
+      packed = HoldOnce(std::move(made));
+    }
+    return Hold(packed);
+  }
+  /// Allocates memory that lives as long as the plan, for numbers that a step reads.
   uint8_t* Packed(size_t bytes);
 
   /// Frees the constants that nothing reads any more once `node` is planned: steps have them packed
@@ -153,6 +166,9 @@ class PlanBuilder {
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
               const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);
+  /// The model's entry for weights packed for `row`, or `own` where they are no constant of it.
+  SharedWeights& Shared(PackingKey key, const char* row, SharedWeights& own) const;
+  uint8_t* Hold(const SharedWeights& packed);
   const std::string* Forced(std::string_view family) const;
   void NoteChoice(std::string_view family, const char* row) const;
   int NewSlot(const Value& value, Layout layout);

@@ -4,7 +4,6 @@
 #include "base/operators.h"
 #include "base/str_cat.h"
 #include "kernels/variant/missing.h"
-#include "ops/op.h"
 #include "plan/arena.h"
 #include "plan/builder.h"
 #include "plan/lower/table.h"
@@ -23,40 +22,6 @@ bool LowerByTable(PlanBuilder& builder, const Node& node) {
     if (row.lower(builder, node)) return true;
   }
   return false;
-}
-
-/// Computes the nodes that no pass may fold because they say how a file is quantized (weights
-/// behind DequantizeLinear, Quant, packed bits). A plan is only run, so they can be folded here.
-void FoldForRun(Graph& graph) {
-  for (size_t i = 0; i < graph.nodes().size();) {
-    Node* node = graph.nodes()[i].get();
-    const auto is_constant = [](const Value* value) {
-      return value == nullptr || value->is_constant();
-    };
-    const auto stays = [&graph](const Value* value) { return value && graph.IsOutput(value); };
-    if (node->inputs.empty() ||
-        !std::all_of(node->inputs.begin(), node->inputs.end(), is_constant) ||
-        std::any_of(node->outputs.begin(), node->outputs.end(), stays)) {
-      ++i;
-      continue;
-    }
-    std::vector<const Tensor*> inputs;
-    for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
-    std::vector<Tensor> results = EvaluateNode(graph, *node, inputs, RequantizeMode::kFloat);
-    std::vector<std::pair<Value*, size_t>> used;
-    for (size_t k = 0; k < results.size(); ++k) {
-      if (Value* output = node->outputs[k]; output && !output->consumers.empty()) {
-        used.emplace_back(output, k);
-      }
-    }
-    if (used.empty()) {
-      ++i;
-      continue;
-    }
-    // The last output takes the node with it.
-    for (const auto& [output, k] : used) graph.MakeConstant(output, std::move(results[k]));
-  }
-  graph.RemoveUnusedValues();
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_buffer.h"
 #include "base/parallel.h"
 #include "ir/graph.h"
 #include "ops/op.h"
+#include "plan/packed_weights.h"
 #include "plan/parts.h"
 #include "plan/stages.h"
 
@@ -148,6 +148,9 @@ struct PlanOptions {
   /// Rounds every float product before it is added, also with relaxed SIMD: float results are then
   /// the same bits in every module and on every machine, and take a few percent longer.
   bool portable = false;
+  /// The packed constants of the model, which all its plans share. Without them a plan packs all of
+  /// its weights.
+  std::shared_ptr<PackedWeights> packed;
   /// Prepares for Session::Visit(), which looks at outputs behind their steps, in their layout;
   /// nothing keeps them.
   bool visit = false;
@@ -157,7 +160,7 @@ struct Plan {
   std::vector<Slot> slots;
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<int> outputs;           // slots of the graph outputs, plain layout
-  std::vector<AlignedBuffer> packed;  // weights in the layouts of kernels
+  std::vector<SharedWeights> packed;  // weights in the layouts of kernels
   std::vector<Tensor> constants;      // constants that slots point to
   size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces
   size_t arena_lower_bound = 0;       // largest sum of simultaneously live tensors

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "ops/op.h"
 #include "passes/runner.h"
 
 namespace requant {
@@ -42,6 +43,40 @@ bool IsPlannable(const Node& node) {
            (output->type.IsStatic() && output->type.dtype != DType::kUndefined);
   });
 }
+
+void FoldForRun(Graph& graph) {
+  for (size_t i = 0; i < graph.nodes().size();) {
+    Node* node = graph.nodes()[i].get();
+    const auto is_constant = [](const Value* value) {
+      return value == nullptr || value->is_constant();
+    };
+    const auto stays = [&graph](const Value* value) { return value && graph.IsOutput(value); };
+    if (node->inputs.empty() || node->has_subgraph() ||
+        !std::all_of(node->inputs.begin(), node->inputs.end(), is_constant) ||
+        std::any_of(node->outputs.begin(), node->outputs.end(), stays)) {
+      ++i;
+      continue;
+    }
+    std::vector<const Tensor*> inputs;
+    for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
+    std::vector<Tensor> results = EvaluateNode(graph, *node, inputs, RequantizeMode::kFloat);
+    std::vector<std::pair<Value*, size_t>> used;
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (Value* output = node->outputs[k]; output && !output->consumers.empty()) {
+        used.emplace_back(output, k);
+      }
+    }
+    if (used.empty()) {
+      ++i;
+      continue;
+    }
+    // The last output takes the node with it.
+    for (const auto& [output, k] : used) graph.MakeConstant(output, std::move(results[k]));
+  }
+  graph.RemoveUnusedValues();
+}
+
+void PreparedModel::FoldConstants() { FoldForRun(graph_); }
 
 bool SpecializedModel::is_static() const { return IsStatic(graph_); }
 

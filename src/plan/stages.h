@@ -24,6 +24,8 @@ class PreparedModel {
   const Graph& graph() const { return graph_; }
   /// Whether the passes are done: Specialize then runs only those that new shapes call for.
   bool settled() const { return settled_; }
+  /// Does FoldForRun, which the plans of all shapes then find done.
+  void FoldConstants();
   PreparedModel Clone() const { return {graph_.Clone(), settled_}; }
   Graph Release() && { return std::move(graph_); }
 
@@ -49,6 +51,11 @@ class SpecializedModel {
  private:
   Graph graph_;
 };
+
+/// Computes the nodes that depend on constants only and that no pass may fold, because they say how
+/// a file is quantized (weights behind DequantizeLinear, Quant, packed bits). A graph that is only
+/// run does not need them.
+void FoldForRun(Graph& graph);
 
 /// The model for these shapes, one for each input that is no constant, in order.
 SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes);

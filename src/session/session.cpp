@@ -76,12 +76,19 @@ std::shared_ptr<Execution> Session::MakeExecution(PreparedModel model,
   return std::make_shared<Program>(specialized.graph(), options);
 }
 
+void Session::SharePackedWeights() {
+  if (options_.plan.packed) return;
+  model_->FoldConstants();
+  options_.plan.packed = std::make_shared<PackedWeights>(model_->graph());
+}
+
 Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.shapes == shapes; });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
+    if (!only) SharePackedWeights();
     // With a single plan the session keeps no model beside it.
     PreparedModel source = only ? std::move(*model_) : model_->Clone();
     if (only) model_.reset();

@@ -104,6 +104,8 @@ class Session {
   Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
   /// Finds or makes the entry for these shapes. `only` promises that no other shapes follow.
   Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
+  /// Makes the plans of all shapes, also those of parts and bodies, share their packed weights.
+  void SharePackedWeights();
   std::shared_ptr<Execution> MakeExecution(PreparedModel model, const std::vector<Shape>& shapes);
 
   /// What plans are made of; empty for a session that needs no other plan.

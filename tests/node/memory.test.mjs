@@ -42,6 +42,22 @@ test('create, run, release', async () => {
   }, 50);
 });
 
+test('sessions of one model hold its packed weights once', async () => {
+  const model = await loadModel(modelBytes);
+  const first = await InferenceSession.create(model);
+  const { arena, packedWeights } = first.plan().memory;
+  const before = await liveBytes();
+  const second = await InferenceSession.create(model);
+  // What the second session needs for itself: its arena, and the descriptions of its steps.
+  const added = (await liveBytes()) - before;
+  assert.ok(packedWeights > 1e6 && added < packedWeights / 10 + arena, `${added} bytes more`);
+  const { logits } = await second.run(image);
+  await first.release();
+  assert.deepEqual((await second.run(image)).logits.data, logits.data);
+  await second.release();
+  model.dispose();
+});
+
 test('load, describe, optimize, write, dispose', async () => {
   await returnsItsMemory(async () => {
     const model = await loadModel(modelBytes);

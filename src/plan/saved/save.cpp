@@ -130,8 +130,8 @@ std::vector<uint8_t> SavePlan(const Plan& plan, const Graph& graph) {
     return BlobRange(static_cast<const uint8_t*>(data), bytes);
   };
   std::vector<BlobRange> blobs;
-  for (const AlignedBuffer& buffer : plan.packed) {
-    blobs.push_back(bytes_of(buffer.data(), buffer.size()));
+  for (const SharedWeights& packed : plan.packed) {
+    blobs.push_back(bytes_of(packed->data(), packed->size()));
   }
   for (const Tensor& tensor : plan.constants) {
     blobs.push_back(bytes_of(tensor.raw(), tensor.bytes()));

@@ -17,8 +17,7 @@ void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeome
       {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
       weights,
       bias};
-  uint8_t* packed = builder.Packed(kernel.packed_size(source));
-  kernel.pack_weights(source, packed);
+  const uint8_t* packed = builder.Pack(kernel, source);
   auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
@@ -55,8 +54,7 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
                     const Epilogue& epilogue) {
   std::string tuning = TuningOf("conv_f32", geometry);
   const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
+  const uint8_t* packed = builder.Pack(kernel, weights);
   auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);

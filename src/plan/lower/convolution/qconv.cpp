@@ -65,8 +65,7 @@ ProductStep& AddQ8Step(PlanBuilder& builder, const Node& node, const Row& row,
                        const Weights& weights, const ConvGeometry& geometry,
                        const QProduct& product, CodeRange codes, CodeRange own,
                        const std::vector<int>& inputs, int output) {
-  uint8_t* packed = builder.Packed(row.packed_size(weights));
-  row.pack_weights(weights, packed);
+  const uint8_t* packed = builder.Pack(row, weights);
   std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
   AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
   auto& step = builder.Add<ProductStep>(node, row.name, inputs, {output});

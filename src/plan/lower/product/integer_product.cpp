@@ -103,8 +103,7 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
                               codes.hi};
   std::string tuning = QTuningOf("conv_q8", geometry, codes, packing);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(packing));
-  kernel.pack_weights(packing, packed);
+  const uint8_t* packed = builder.Pack(kernel, packing);
   std::vector<int> inputs = {builder.In(node.inputs[0], layout)};
   if (input_zero) inputs.push_back(builder.In(input_zero));
   FloatSums sums;

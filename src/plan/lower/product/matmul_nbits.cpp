@@ -47,8 +47,7 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
       node.constant(1)->data<uint8_t>(),
       node.constant(2)->data<float>(),
       params.has_zero_points != 0 ? node.constant(3)->data<uint8_t>() : nullptr};
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
+  const uint8_t* packed = builder.Pack(kernel, weights);
   params.weights = packed;
   const int input = builder.In(a);
   const int output = builder.Out(node.outputs[0]);

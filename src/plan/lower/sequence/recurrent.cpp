@@ -256,8 +256,7 @@ bool AddProduct(PlanBuilder& builder, const ConvF32Kernel& kernel, const float* 
   layout.stride_o = k;
   layout.stride_i = 1;
   const ConvF32Weights weights{layout, matrix, bias.empty() ? nullptr : bias.data()};
-  uint8_t* packed = builder.Packed(kernel.packed_size(weights));
-  kernel.pack_weights(weights, packed);
+  const uint8_t* packed = builder.Pack(kernel, weights);
   out.weights = packed;
   out.row_end = ConvRows(out.geometry);
   out.residual_stride = static_cast<int32_t>(stride);
