@@ -219,9 +219,7 @@ uint8_t* PlanBuilder::Hold(const SharedWeights& packed) {
   return packed->data();
 }
 
-uint8_t* PlanBuilder::Packed(size_t bytes) {
-  return Hold(std::make_shared<AlignedBuffer>(bytes));
-}
+uint8_t* PlanBuilder::Packed(size_t bytes) { return Hold(std::make_shared<AlignedBuffer>(bytes)); }
 
 void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
                          const std::vector<int>& inputs, const std::vector<int>& outputs) {

@@ -66,6 +66,8 @@ const CALLS = {
   train: [MODEL, ...SAMPLES, '-o', at('t.onnx'), '--epochs', '1'],
   pack: [MODEL, '-o', at('p.onnx')],
   generate: [MODEL, '-o', at('g.json')],
+  partition: [MODEL, '--backend', 'npu=MatMul', '-o', at('m.parts')],
+  extract: [MODEL, '--to', 'head', '-o', at('e.onnx')],
   analyze: [MODEL, ...SAMPLES, '--budget', '200'],
   run: [MODEL, '-i', at('x.bin'), '--profile'],
   compare: [MODEL, QUANTIZED, ...SAMPLES],

@@ -346,6 +346,7 @@ const given = {
   analysis: 'rq.Analysis',
   a: 'rq.InferenceSession',
   b: 'rq.InferenceSession',
+  bytes: 'Uint8Array<ArrayBuffer>',
   calibration: 'Record<string, rq.Tensor>[]',
   compileForWebNN:
     '(bytes: Uint8Array) => (feeds: Record<string, rq.Tensor>) => Promise<Record<string, rq.Tensor>>',

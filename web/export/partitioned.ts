@@ -285,8 +285,8 @@ function readComposites(saved: SavedPart, model: Model): Part['composites'] {
  * @throws RequantError INVALID_PLAN for bytes that are none, cut off, damaged, or of another version;
  * INVALID_ARGUMENT for parts of a backend that is not among `backends`.
  * @example
- * const parts = await loadPartition(bytes, { backends: [webnn] });
- * const session = await parts.createSession();
+ * const parts = await loadPartition(bytes, { backends: [{ name: 'webnn', operators: ['Conv'] }] });
+ * const session = await parts.createSession({ webnn: (part) => compileForWebNN(part.model.toOnnx()) });
  */
 export async function loadPartition(
   bytes: Uint8Array,

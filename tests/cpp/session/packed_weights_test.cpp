@@ -23,10 +23,11 @@ std::string Layers(int channels, bool tied, int seed = 1) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   const int count = channels * channels * 9;
   const std::string shape = StrCat("float32[", channels, ", ", channels, ", 3, 3]");
-  return StrCat("graph \"\" opset 13\ninput %x: float32[N, ", channels, ", H, W]\nconst %w: ",
-                shape, " = ", Numbers(random, count, -3, 3), "\nconst %v: ", shape, " = ",
-                Numbers(random, count, -3, 3), "\n%y = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n",
-                "%z = Conv(%y, ", tied ? "%w" : "%v", ") {pads = [1, 1, 1, 1]}\noutput %z\n");
+  return StrCat("graph \"\" opset 13\ninput %x: float32[N, ", channels,
+                ", H, W]\nconst %w: ", shape, " = ", Numbers(random, count, -3, 3),
+                "\nconst %v: ", shape, " = ", Numbers(random, count, -3, 3),
+                "\n%y = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n", "%z = Conv(%y, ", tied ? "%w" : "%v",
+                ") {pads = [1, 1, 1, 1]}\noutput %z\n");
 }
 
 TensorMap Image(int64_t channels, int64_t height, int64_t width) {
@@ -133,8 +134,8 @@ TEST(PackedWeights, AddressesMustBeInConstants) {
   weights.data = elsewhere.data();
   EXPECT_EQ(packed.Find(PackingKey(weights)), nullptr);
   const std::vector<uint8_t> codes(64);
-  MatMulNBitsWeights blocks{4, 4, 32, reinterpret_cast<const uint8_t*>(w.raw()), elsewhere.data(),
-                            nullptr};
+  MatMulNBitsWeights blocks{
+      4, 4, 32, reinterpret_cast<const uint8_t*>(w.raw()), elsewhere.data(), nullptr};
   EXPECT_EQ(packed.Find(PackingKey(blocks)), nullptr) << "its scales are elsewhere";
 }
 
