@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 #include <utility>
 #include <variant>
 
@@ -24,6 +25,20 @@ uint64_t HashOf(const void* bytes, size_t count) {
 struct Held {
   uint64_t hash;
   std::weak_ptr<AlignedBuffer> weights;
+};
+
+/// The packed weights of all living plans. Never destroyed, since plans may be destroyed after all
+/// static objects.
+std::list<Held>& AllHeld() {
+  static auto& all = *new std::list<Held>;
+  return all;
+}
+
+struct Release {
+  void operator()(AlignedBuffer* weights) const {
+    delete weights;
+    std::erase_if(AllHeld(), [](const Held& held) { return held.weights.expired(); });
+  }
 };
 
 /// Writes numbers, addresses and arrays to a key.
@@ -76,12 +91,10 @@ static_assert(offsetof(DwConvWeightsLayout, stride_w) ==
 }  // namespace
 
 SharedWeights HoldOnce(AlignedBuffer made) {
-  static thread_local std::vector<Held> all;
-  const uint64_t hash = made.size() < kLeastShared ? 0 : HashOf(made.data(), made.size());
-  auto own = std::make_shared<AlignedBuffer>(std::move(made));
-  if (own->size() < kLeastShared) return own;
-  std::erase_if(all, [](const Held& held) { return held.weights.expired(); });
-  for (const Held& held : all) {
+  if (made.size() < kLeastShared) return std::make_shared<AlignedBuffer>(std::move(made));
+  const uint64_t hash = HashOf(made.data(), made.size());
+  const SharedWeights own(new AlignedBuffer(std::move(made)), Release());
+  for (const Held& held : AllHeld()) {
     if (held.hash != hash) continue;
     SharedWeights other = held.weights.lock();
     if (other && other->size() == own->size() &&
@@ -89,7 +102,7 @@ SharedWeights HoldOnce(AlignedBuffer made) {
       return other;
     }
   }
-  all.push_back({hash, own});
+  AllHeld().push_back({hash, own});
   return own;
 }
 

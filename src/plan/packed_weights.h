@@ -18,10 +18,10 @@ namespace requant {
 /// Packed weights that several plans can hold. Nobody writes to them once they are packed.
 using SharedWeights = std::shared_ptr<AlignedBuffer>;
 
-/// Returns memory with the bytes of `made`: that of a living plan of any model if one made by this
-/// thread holds them, else `made` itself. So two sessions of a model, or a float model and its
-/// quantized form, hold the layers they have in common once. Buffers of less than 1 KiB stay with
-/// their plan.
+/// Returns memory with the bytes of `made`: that of a living plan of any model if one holds them,
+/// else `made` itself. So two sessions of a model, or a float model and its quantized form, hold
+/// the layers they have in common once. Buffers of less than 1 KiB stay with their plan. Plans are
+/// made and destroyed on one thread at a time.
 SharedWeights HoldOnce(AlignedBuffer made);
 
 /// Everything that a packed form depends on: the function that packs, the addresses of the weights,
