@@ -119,7 +119,7 @@ void Writer::Saturate(Value* steps, const Output& to) {
   FinishWith("Cast", {codes}, std::move(attributes));
 }
 
-void Writer::Finish(Value* sums, const std::vector<double>& multipliers, Shape shape,
+void Writer::Finish(Value* sums, const std::vector<double>& multipliers, const Shape& shape,
                     const Output& to) {
   const PreparedRequantize prepared =
       PrepareRequantize(form_.requantize, multipliers, {kAnyAccumulator}, to.zero,

@@ -65,7 +65,8 @@ class Writer {
 
   /// Makes the node's output of sums: FixedPointMultiply by real multipliers, one or as many as
   /// `shape` has elements, then the zero point and the clamp. Erases the node.
-  void Finish(Value* sums, const std::vector<double>& multipliers, Shape shape, const Output& to);
+  void Finish(Value* sums, const std::vector<double>& multipliers, const Shape& shape,
+              const Output& to);
   /// Does so for multipliers that are integers already: multiplier * 2^-shift, rounded upward.
   void FinishShift(Value* sums, FixedMultiplier multiplier, const Output& to);
   /// Makes the node's output by an operator of ONNX. Erases the node.

@@ -72,7 +72,9 @@ class WideProductStep : public StepOf<StepKind::kWideProduct> {
     call.row_begin = row;
     call.row_end = row + count;
     const size_t before = static_cast<size_t>(row) * combiner.channels * sizeof(int32_t);
-    call.output = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(to) - before);
+    // The kernel adds these bytes again; in between the address need not be one of the buffer.
+    const uintptr_t output = reinterpret_cast<uintptr_t>(to) - before;
+    call.output = reinterpret_cast<void*>(output);  // NOLINT(performance-no-int-to-ptr)
     run(&call);
   }
 };
