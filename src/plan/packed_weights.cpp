@@ -93,7 +93,7 @@ static_assert(offsetof(DwConvWeightsLayout, stride_w) ==
 SharedWeights HoldOnce(AlignedBuffer made) {
   if (made.size() < kLeastShared) return std::make_shared<AlignedBuffer>(std::move(made));
   const uint64_t hash = HashOf(made.data(), made.size());
-  const SharedWeights own(new AlignedBuffer(std::move(made)), Release());
+  SharedWeights own(new AlignedBuffer(std::move(made)), Release());
   for (const Held& held : AllHeld()) {
     if (held.hash != hash) continue;
     SharedWeights other = held.weights.lock();

@@ -39,7 +39,7 @@ struct SlotSettings {
   /// These settings over those of the operator's activations or weights.
   TensorSettings Over(TensorSettings settings) const {
 #define REQUANT_TENSOR_OPTION(type, field, name, standard) \
-  if (field) settings.field = *field;
+  if (field) settings.field = *(field);
 #define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
 #include "quant/options.inc"
     return settings;
