@@ -30,6 +30,24 @@ std::optional<std::vector<Shape>> InputShapes(const Graph& graph,
   return known;
 }
 
+/// Makes the results of Constant nodes constants: files of many exporters have weights and shapes
+/// in them. A result that the graph returns stays.
+void FoldConstantNodes(Graph& graph) {
+  for (size_t i = 0; i < graph.nodes().size();) {
+    Node* node = graph.nodes()[i].get();
+    Value* output = node->output();
+    const bool text = node->attributes.Has("value_string") ||
+                      node->attributes.Has("value_strings") || node->attributes.Has("sparse_value");
+    if (!node->Is(Op::kConstant) || output == nullptr || output->consumers.empty() ||
+        graph.IsOutput(output) || text) {
+      ++i;
+      continue;
+    }
+    Tensor value = std::move(EvaluateNode(graph, *node, {}, RequantizeMode::kFloat)[0]);
+    graph.MakeConstant(output, std::move(value));
+  }
+}
+
 }  // namespace
 
 Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes) {
@@ -49,6 +67,7 @@ GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& 
 
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes) {
   Graph copy = graph.Clone();
+  FoldConstantNodes(copy);
   if (const auto known = InputShapes(copy, shapes)) {
     return Specialize(PreparedModel::AsIs(std::move(copy)), *known).Release();
   }

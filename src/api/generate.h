@@ -20,7 +20,8 @@ GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& 
 Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes);
 
 /// A copy of the graph with the types of all values, as far as they follow from inputs of these
-/// shapes, by name (shapes that the model knows may be missing). If all are known, values that
+/// shapes, by name (shapes that the model knows may be missing). Results of Constant nodes are
+/// constants in it. If all are known, values that
 /// follow from shapes are computed as well.
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes);
 

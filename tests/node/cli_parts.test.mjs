@@ -12,6 +12,7 @@ import {
   loadModel,
   loadPartition,
   parseModel,
+  partition,
 } from '../../dist/index.js';
 import { MODEL, ROOT, testImages } from './support.mjs';
 
@@ -117,6 +118,34 @@ test('extract: the same numbers as in the whole network', async (t) => {
   const named = await extract(model, { from: [convs[1].name], to: [nodes.at(-1).name] });
   assert.deepEqual(named.info.inputs, (await loadModel(file)).info.inputs);
   named.dispose();
+});
+
+test('constants and shapes that Constant nodes hold', async (t) => {
+  const model = await parseModel(`graph "g" opset 13
+input %x: float32[N, 2, 3]
+%shape = Constant() {value_ints = [0, -1]} "held"
+%scale = Constant() {value_float = 2.0}
+%flat = Reshape(%x, %shape) "flatten"
+%twice = Mul(%flat, %scale) "double"
+%y = Relu(%twice)
+output %y`);
+  t.after(() => model.dispose());
+  const part = await extract(model, { from: ['flat'], to: ['twice'], shapes: { x: [5, 2, 3] } });
+  t.after(() => part.dispose());
+  assert.deepEqual(
+    [...part.info.inputs, ...part.info.outputs].map(({ name, dims }) => [name, dims]),
+    [
+      ['flat', [5, 6]],
+      ['twice', [5, 6]],
+    ],
+  );
+  const by = { op: 'Mul', if: ({ inputValues }) => inputValues[1].constant };
+  const parts = await partition(model, { backends: [{ name: 'b', patterns: [[by, 'Relu']] }] });
+  t.after(() => parts.dispose());
+  assert.deepEqual(
+    parts.parts.map(({ backend }) => backend),
+    [null, 'b'],
+  );
 });
 
 test('what extract and partition refuse', async (t) => {
