@@ -22,7 +22,8 @@ import { normals } from './numbers.js';
 import { CASES } from './subnetwork_cases.mjs';
 
 const { rounds, json, words } = readArguments({ rounds: 9, json: false });
-const { InferenceSession, Tensor, loadModel, parseModel, quantize } = await import('requant');
+const { InferenceSession, Tensor, loadModel, parseModel, quantize, quantizeDynamic } =
+  await import('requant');
 const { runCli } = await import('../../dist/cli/run.js');
 const ort = await import('onnxruntime-web');
 ort.env.wasm.numThreads = 1;
@@ -86,6 +87,9 @@ async function measure(one) {
   const give = (Type, seed) => feedsOf(Type, inputs, seed, one.positive);
   const calibration = [1, 2, 3, 4].map((seed) => give(Tensor, seed));
   const forms = { int8: await quantizeTo(8, model, calibration) };
+  // Recurrent layers have integers only with scales that follow each input.
+  const dynamic = forms.int8 === undefined;
+  forms.int8 ??= await quantizeDynamic(model);
   forms.w4a4 = await quantizeTo(4, model, calibration);
   const rows = [];
   const add = (label, session, feeds) =>
@@ -97,23 +101,26 @@ async function measure(one) {
   for (const [form, quantized] of Object.entries(forms)) {
     if (quantized) add(form, await InferenceSession.create(quantized), mine);
   }
-  if (forms.int8) {
-    for (const format of ['qdq', 'qoperator']) {
-      add(`ort ${format}`, await openOrt(forms.int8.toOnnx({ format })), theirs);
-    }
+  const files = dynamic
+    ? { dynamic: forms.int8.toOnnx() }
+    : {
+        qdq: forms.int8.toOnnx({ format: 'qdq' }),
+        qoperator: forms.int8.toOnnx({ format: 'qoperator' }),
+      };
+  const theirInt8 = Object.keys(files).map((form) => `ort ${form}`);
+  for (const [form, given] of Object.entries(files)) {
+    add(`ort ${form}`, await openOrt(given), theirs);
   }
   const outputs = {};
   for (const { label, run } of rows) outputs[label] = Object.values(await run())[0].data;
   checkAgreement(one.name, 'float', outputs['ort float'], outputs.float);
-  for (const format of ['ort qdq', 'ort qoperator']) {
-    if (outputs[format]) checkAgreement(one.name, 'int8', outputs[format], outputs.int8);
+  for (const label of theirInt8) {
+    checkAgreement(one.name, 'int8', outputs[label], outputs.int8);
   }
   await takeTurns(rows, rounds, { roundMs: 40, warmUpMs: 800 });
   const times = Object.fromEntries(rows.map((row) => [row.label, spread(row.times)]));
   const of = (label) => rows.find((row) => row.label === label)?.times;
-  const ortInt8 = ['ort qdq', 'ort qoperator']
-    .filter((label) => times[label])
-    .sort((a, b) => times[a].median - times[b].median)[0];
+  const ortInt8 = theirInt8.sort((a, b) => times[a].median - times[b].median)[0];
   const against = (slow, fast) => (of(slow) && of(fast) ? ratios(of(slow), of(fast)) : undefined);
   const result = {
     source: one.source,
@@ -122,7 +129,7 @@ async function measure(one) {
     ortInt8,
     ratios: {
       float: against('ort float', 'float'),
-      int8: ortInt8 && against(ortInt8, 'int8'),
+      int8: against(ortInt8, 'int8'),
       w4a4: against('int8', 'w4a4'),
     },
     snr: Object.fromEntries(
