@@ -51,7 +51,8 @@ ValueType TypeFromJs(const val& given) {
   return out;
 }
 
-/// What infer says for inputs of these types (undefined dtype: left out).
+/// The types that the user's infer() returns for inputs of these types. An undefined dtype stands
+/// for an input that is left out.
 std::vector<ValueType> InferredTypes(const OwnOperator& own, const Node& node,
                                      const std::vector<ValueType>& inputs, size_t outputs) {
   val types = val::array();

@@ -1,4 +1,4 @@
-// What passes between the core and the functions of users that it calls: passes, operators and hooks
+// Types of the values that the core and functions of users exchange: passes, operators and hooks
 // (bindings/own_values.h). There is no such module; core.d.ts has the functions.
 
 /** What a function of the user's returns to the core instead of its result when it failed. */

@@ -13,13 +13,13 @@ namespace requant {
 Graph Extract(const Graph& graph, const std::vector<const Node*>& nodes,
               const std::vector<const Value*>& outputs);
 
-/// What computes the values `to` from the values `from`, as a graph of its own whose inputs are
-/// `from` in this order, and whose outputs are `to`. A name is that of a value, or else of a node:
-/// in `from` it stands for the values that the node reads and that are no constants, in `to` for
-/// those that it computes. An empty `from` stands for the inputs of the graph. Constants come
-/// along. Throws kInvalidArgument, with the value, for a name that is unknown, for a value of
-/// `from` that is not needed or that the cut computes itself, and for an input of the graph that is
-/// needed and not in `from`.
+/// Copies the nodes that compute the values `to` from the values `from` into a graph of its own,
+/// whose inputs are `from` in this order, and whose outputs are `to`. A name is that of a value, or
+/// else of a node: in `from` it stands for the values that the node reads and that are no
+/// constants, in `to` for those that it computes. An empty `from` stands for the inputs of the
+/// graph. Constants come along. Throws kInvalidArgument, with the value, for a name that is
+/// unknown, for a value of `from` that is not needed or that the cut computes itself, and for an
+/// input of the graph that is needed and not in `from`.
 Graph ExtractBetween(const Graph& graph, const std::vector<std::string>& from,
                      const std::vector<std::string>& to);
 

@@ -24,9 +24,9 @@ using SharedWeights = std::shared_ptr<AlignedBuffer>;
 /// made and destroyed on one thread at a time.
 SharedWeights HoldOnce(AlignedBuffer made);
 
-/// Everything that a packed form depends on: the function that packs, the addresses of the weights,
-/// and the values of all else. Equal texts mean equal packed bytes as long as the weights at these
-/// addresses do not change.
+/// Everything that a packed form depends on: the addresses of the weights and the values of all
+/// else; the planner adds the name of the kernel's row. Equal texts mean equal packed bytes as long
+/// as the weights at these addresses do not change.
 struct PackingKey {
   explicit PackingKey(const ConvF32Weights& weights);
   explicit PackingKey(const DwConvF32Weights& weights);

@@ -1,5 +1,6 @@
 #pragma once
-// What convolutions on codes of few bits (rows of kernels/conv/table.cpp) tell others.
+// Declares the functions that convolutions on codes of few bits (rows of kernels/conv/table.cpp)
+// offer to other sources.
 // Hosted C++.
 #include <cstddef>
 

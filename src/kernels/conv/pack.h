@@ -41,7 +41,7 @@ size_t LinesF32Workspace(const ConvGeometry& geometry);
 /// Whether the row that multiplies whole bytes (dot8.h) is exact where rq_dot8() returns `form`.
 bool Dot8Takes(const ConvQ8Weights& weights, int32_t form);
 
-// What rows of 3x3 windows with fewer products (winograd_tiles.h) share.
+// Rows of 3x3 windows with fewer products (winograd_tiles.h) share the following functions.
 /// Whether the window suits `shape` and the sums fit, for weights and inputs that, less their zero
 /// points, are at most most_weight and most_input.
 bool WinogradFits(const WinogradShape& shape, const ConvQ8Weights& weights,

@@ -1,4 +1,4 @@
-// What the rewriters of integers.h share.
+// Writer builds the nodes that all rewriters of integers.h need.
 #pragma once
 
 #include <cstdint>

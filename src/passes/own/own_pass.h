@@ -26,8 +26,8 @@ struct NewOperator {
   AttributeMap attributes;
 };
 
-/// What takes the place of a match: operators in topological order, and what replaces each output
-/// of the root (absent for one that stays).
+/// A replacement of a match: its operators in topological order, and the operand that replaces each
+/// output of the root (absent for one that stays).
 struct Replacement {
   std::vector<NewOperator> nodes;
   std::vector<OperandRef> results;

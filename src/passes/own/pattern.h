@@ -29,7 +29,7 @@ struct PatternNode {
   std::vector<PatternNode> inputs;
 };
 
-/// What the names of a pattern stand for.
+/// The nodes and values that the names of a pattern stand for.
 struct PatternMatch {
   Node* root = nullptr;
   std::map<std::string, Node*> nodes;

@@ -1,4 +1,4 @@
-// What the options say of single slots.
+// Finds the options of single slots.
 #pragma once
 
 #include <string>

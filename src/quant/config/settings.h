@@ -28,8 +28,8 @@ struct FixedScale {
   std::vector<int32_t> offset;  // empty: all 0
 };
 
-/// What the options say of one slot: settings that stand in place of the operator's, and perhaps a
-/// scale in place of calibration.
+/// The options of one slot: settings that replace the operator's, and perhaps a scale that replaces
+/// calibration.
 struct SlotSettings {
 #define REQUANT_TENSOR_OPTION(type, field, name, standard) std::optional<type> field = {};
 #define REQUANT_OBSERVER_OPTION REQUANT_TENSOR_OPTION
@@ -55,7 +55,7 @@ struct OperatorSettings {
   /// Default: symmetric int8 per output channel, [-127, 127] for 8 bits and [-63, 63] for 7;
   /// asymmetric means uint8.
   TensorSettings weights = {.symmetric = true, .per_channel = true};
-  /// What is said of single slots, by their index. A slot that holds weights starts from `weights`,
+  /// The options of single slots, by their index. A slot that holds weights starts from `weights`,
   /// any other from `activations`. Scales are given to slots of operators by name only.
   std::map<int, SlotSettings> inputs = {};
   std::map<int, SlotSettings> outputs = {};

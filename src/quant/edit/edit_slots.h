@@ -11,7 +11,7 @@
 
 namespace requant {
 
-/// What changes of one slot; what is missing stays as it is.
+/// The new values of one slot. A member without a value stays as it is.
 struct SlotEdit {
   std::string node;
   bool is_output = false;

@@ -15,8 +15,8 @@ namespace {
 /// The amount added to the weights of the 7-bit kernel: [-64, 63] becomes [0, 127].
 constexpr int32_t kDot7Offset = 64;
 
-/// What begins a block: int32 values for each channel, namely a bias, a sum, and for the kernel on
-/// whole bytes that gathers windows a middle (dot8.h).
+/// The number of int32 values for each channel at the begin of a block: a bias, a sum, and, for the
+/// kernel on whole bytes that gathers windows, a middle (dot8.h).
 enum class Header : size_t { kSums = 2, kMiddles = 3 };
 
 /// Bytes of one block: its header, and runs padded to whole groups.
@@ -29,8 +29,8 @@ size_t BytesPackedSize(const ConvQ8Weights& w, size_t run, Header header) {
   return CheckedMul(Blocks(w.layout), BytesBlock(w.layout, run, header));
 }
 
-/// What is subtracted from a channel's weights less their zero point, so that they fit int8: 0 if
-/// they do. Both ends of their range are then as far from 0.
+/// The middle of the range of a channel's weights less their zero point, which is subtracted so
+/// that they fit int8; 0 if they fit without it.
 int32_t MiddleOf(const ConvQ8Weights& w, int32_t o) {
   int32_t lo = 0, hi = 0;
   ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {

@@ -1,4 +1,5 @@
-// What follows sums of products of 16-bit codes: the end of numeric/wide.h for rows of channels.
+// Combiner makes codes or floats of sums of products of 16-bit codes, for rows of channels, by the
+// formula of numeric/wide.h.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +58,8 @@ class Combiner {
                 uint8_t* low) const;
   void RunAny(const Sums& sums, size_t rows, size_t first, size_t count, uint8_t* out,
               uint8_t* low) const;
-  /// What is written: whole codes of 16 bits, their low bytes (codes of 8 bits), or both planes.
+  /// The form of the output: whole codes of 16 bits, their low bytes (codes of 8 bits), or both
+  /// planes.
   enum class Form { kWhole, kLow, kPlanes };
   Form FormOf() const {
     if (planes) return Form::kPlanes;
