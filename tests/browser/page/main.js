@@ -23,4 +23,5 @@ async function main() {
 
 addEventListener('error', ({ message }) => post({ error: message }));
 addEventListener('unhandledrejection', ({ reason }) => post({ error: String(reason) }));
-main().catch((error) => post({ error: String(error?.stack ?? error) }));
+// WebKit's stacks lack the message.
+main().catch((error) => post({ error: `${error}\n${error?.stack}` }));
