@@ -5,6 +5,7 @@
 
 #include "ops/op.h"
 #include "passes/runner.h"
+#include "passes/shape/resolve_shapes.h"
 
 namespace requant {
 namespace {
@@ -27,6 +28,14 @@ void SetInputShapes(Graph& graph, const std::vector<Shape>& input_shapes) {
     if (value->producer) value->type.shape.reset();
   }
   for (const auto& node : graph.nodes()) node->typed = false;
+}
+
+/// Numbers of heads, and masks, that depended on open lengths are known now.
+bool FuseAttentionNow(Graph& graph) {
+  PipelineOptions options;
+  options.only = {"FuseAttention"};
+  options.max_rounds = 1;
+  return RunPasses(graph, options).passes.front().changed;
 }
 
 bool IsStatic(const Graph& graph) {
@@ -91,6 +100,12 @@ SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input
   if (branches) RunPasses(graph);
   PipelineOptions options;
   options.only = {"FuseOps"};
+  const bool resolved = !known && !branches && ResolveShapes(graph);
+  if (resolved && !FuseAttentionNow(graph)) {
+    // One walk has done what the passes below reach in several rounds.
+    RunPasses(graph, options);
+    return SpecializedModel(std::move(graph));
+  }
   if (!known || !settled) {
     options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination",
                     "FuseOps"};

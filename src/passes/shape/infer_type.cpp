@@ -66,22 +66,26 @@ bool SameType(const ValueType& a, const ValueType& b) {
 
 }  // namespace
 
+bool InferNodeTypes(Graph& graph, Node& node) {
+  if (node.typed) return false;
+  std::vector<ValueType> types = InferNode(graph, node);
+  node.typed = true;
+  bool changed = false;
+  for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
+    Value* output = node.outputs[slot];
+    if (output == nullptr) continue;
+    ValueType joined = Join(node, *output, slot < types.size() ? types[slot] : ValueType{});
+    if (SameType(joined, output->type)) continue;
+    output->type = std::move(joined);
+    graph.TypeChanged(output);
+    changed = true;
+  }
+  return changed;
+}
+
 bool InferTypes(Graph& graph) {
   bool changed = false;
-  for (const auto& node : graph.nodes()) {
-    if (node->typed) continue;
-    std::vector<ValueType> types = InferNode(graph, *node);
-    node->typed = true;
-    for (size_t slot = 0; slot < node->outputs.size(); ++slot) {
-      Value* output = node->outputs[slot];
-      if (output == nullptr) continue;
-      ValueType joined = Join(*node, *output, slot < types.size() ? types[slot] : ValueType{});
-      if (SameType(joined, output->type)) continue;
-      output->type = std::move(joined);
-      graph.TypeChanged(output);
-      changed = true;
-    }
-  }
+  for (const auto& node : graph.nodes()) changed = InferNodeTypes(graph, *node) || changed;
   return changed;
 }
 

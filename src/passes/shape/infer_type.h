@@ -11,4 +11,7 @@ namespace requant {
 /// throws, always naming the node.
 bool InferTypes(Graph& graph);
 
+/// Does that for the outputs of one node.
+bool InferNodeTypes(Graph& graph, Node& node);
+
 }  // namespace requant

@@ -211,8 +211,7 @@ std::optional<Entries> OfNode(const Known& known, const Node& node) {
       node.op_type == "Div" || node.op_type == "Equal") {
     return OfArithmetic(known, node);
   }
-  if (node.op_type == "Shape") return OfShape(node);
-  if (node.op_type == "Size") return OfSize(node);
+  if (auto entries = EntriesOfType(node)) return entries;
   if (node.op_type == "Gather") return OfGather(known, node);
   if (node.op_type == "Slice") return OfSlice(known, node);
   if (node.op_type == "Concat") return OfConcat(known, node);
@@ -224,6 +223,13 @@ std::optional<Entries> OfNode(const Known& known, const Node& node) {
 }
 
 }  // namespace
+
+std::optional<std::vector<ShapeEntry>> EntriesOfType(const Node& node) {
+  if (!node.domain.empty()) return {};
+  if (node.op_type == "Shape") return OfShape(node);
+  if (node.op_type == "Size") return OfSize(node);
+  return {};
+}
 
 std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph) {
   Known known;

@@ -24,6 +24,10 @@ struct ShapeEntry {
 /// Constants are not listed.
 std::map<Value*, std::vector<ShapeEntry>> FindShapeValues(const Graph& graph);
 
+/// The entries that a Shape or Size node computes from its operand's type; nullopt for other nodes
+/// and unknown ranks.
+std::optional<std::vector<ShapeEntry>> EntriesOfType(const Node& node);
+
 /// The entries as a tensor of the value's type, if all of them are known.
 std::optional<Tensor> TensorOf(const Value& value, const std::vector<ShapeEntry>& entries);
 
