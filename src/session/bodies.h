@@ -32,8 +32,9 @@ class Bodies : public BodyRunner {
 
   /// Appends the plans of the bodies in `graph`'s nodes to `files`, and the number of plans of each
   /// body to `plans`. A body saves the plans of the shapes it ran with last; one that never ran
-  /// saves the plan of the only shapes it can have, where these are known.
-  virtual void Save(const Graph& graph, std::vector<uint32_t>& plans,
+  /// saves the plan of the only shapes it can have, where these are known. `as_read`: the graph as
+  /// it is read from the file that it is written to.
+  virtual void Save(const Graph& graph, const Graph& as_read, std::vector<uint32_t>& plans,
                     std::vector<std::vector<uint8_t>>& files);
   /// Loads what Save appended. Throws as LoadPlan does.
   virtual void Load(const Graph& graph, std::span<const uint32_t> plans,

@@ -19,6 +19,14 @@ void ForEachBody(const Graph& graph, Visit&& visit) {
   }
 }
 
+/// Whether both nodes read the same values in the same order.
+bool HaveSameInputs(const Node& a, const Node& b) {
+  return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
+                    [](const Value* x, const Value* y) {
+                      return x == nullptr || y == nullptr ? x == y : x->name == y->name;
+                    });
+}
+
 /// The plan of a body for the only shapes that its node can give it; empty where they are unknown
 /// or the body cannot run with them.
 std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph& body,
@@ -74,10 +82,17 @@ Session::Session(const Graph& body, std::span<const SharedBytes> saved_plans,
   }
 }
 
-void Bodies::Save(const Graph& graph, std::vector<uint32_t>& plans,
+void Bodies::Save(const Graph& graph, const Graph& as_read, std::vector<uint32_t>& plans,
                   std::vector<std::vector<uint8_t>>& files) {
   ForEachBody(graph, [&](const Node& node, const Graph& body) {
     std::vector<std::vector<uint8_t>> made;
+    // A file has no order of captured values: the reader takes them in the order of their use.
+    // Where that is another order the body is planned when it runs.
+    const Node* read = as_read.FindNode(node.name);
+    if (read == nullptr || !HaveSameInputs(node, *read)) {
+      plans.push_back(0);
+      return;
+    }
     const auto found = sessions_.find(&body);
     if (found != sessions_.end() && found->second) made = found->second->SavePlans();
     if (made.empty() && NeedsSession(body)) {

@@ -2,6 +2,7 @@
 // planned stages as files of their own (plan/saved/save.h, or a program), then the bodies' plans as
 // files.
 #include "base/operators.h"
+#include "onnx/read.h"
 #include "onnx/write.h"
 #include "session/bodies.h"
 #include "session/program.h"
@@ -33,7 +34,10 @@ std::vector<uint8_t> Program::Save(const Graph&, const std::vector<Shape>&) cons
   };
   std::vector<std::vector<uint8_t>> files = {WriteOnnx(middle_), bytes_of(head_), bytes_of(tail_)};
   std::vector<uint32_t> plans;  // plans of each body
-  if (OperatorsLoaded()) bodies_->Save(middle_, plans, files);
+  if (OperatorsLoaded()) {
+    const Graph as_read = ReadOnnx({nullptr, files[0]});
+    bodies_->Save(middle_, as_read, plans, files);
+  }
   const std::vector<BlobRange> blobs(files.begin(), files.end());
   SavedWriter writer(blobs);
   // The archive takes references, but writing changes nothing.
