@@ -158,6 +158,7 @@ bool PackedWeights::Has(const void* address) const {
 }
 
 SharedWeights* PackedWeights::Find(PackingKey key) {
+  if (SharedWeights* entry = around_ ? around_->Find(key) : nullptr) return entry;
   const uint64_t hash = HashOf(key.text.data(), key.text.size());
   for (const auto& entry : entries_) {
     if (entry->hash == hash && entry->key == key.text) return &entry->weights;

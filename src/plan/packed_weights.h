@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -44,8 +45,12 @@ struct PackingKey {
 /// of shapes.
 class PackedWeights {
  public:
-  /// Keeps the constants of `graph`, those of its bodies included, alive and unchanged.
-  explicit PackedWeights(const Graph& graph) { Register(graph); }
+  /// Keeps the constants of `graph`, those of its bodies included, alive and unchanged. `around`:
+  /// those of the model that the graph is a part of, or nullptr.
+  explicit PackedWeights(const Graph& graph, std::shared_ptr<PackedWeights> around = nullptr)
+      : around_(std::move(around)) {
+    Register(graph);
+  }
 
   /// The entry for a key, empty if nothing has been packed for it; nullptr if an address of the key
   /// is in no constant of the model, so that it does not identify weights.
@@ -61,6 +66,7 @@ class PackedWeights {
   void Register(const Graph& graph);
   bool Has(const void* address) const;
 
+  std::shared_ptr<PackedWeights> around_;
   std::vector<Tensor> constants_;
   std::vector<std::unique_ptr<Entry>> entries_;
 };

@@ -34,7 +34,16 @@ bool IsExpensive(const Graph& graph, const Node& node) {
 
 Program::Program() = default;
 
-Program::Program(const Graph& graph, const SessionOptions& options) : options_(options) {
+Program::Program(const Graph& graph, const SessionOptions& options,
+                 const std::set<std::string>* dynamic)
+    : options_(options) {
+  const auto is_plannable = [dynamic](const Node& node) {
+    if (dynamic == nullptr) return IsPlannable(node);
+    return !node.has_subgraph() &&
+           std::none_of(node.outputs.begin(), node.outputs.end(), [dynamic](const Value* output) {
+             return output && dynamic->contains(output->name);
+           });
+  };
   enum class Place : uint8_t { kHead, kMiddle, kTail };
   std::map<const Value*, Place> places;
   std::vector<const Node*> nodes[3];
@@ -45,7 +54,7 @@ Program::Program(const Graph& graph, const SessionOptions& options) : options_(o
       const auto found = places.find(input);
       if (found != places.end()) place = std::max(place, found->second);
     }
-    if (place == Place::kHead && !IsPlannable(node)) place = Place::kMiddle;
+    if (place == Place::kHead && !is_plannable(node)) place = Place::kMiddle;
     if (place == Place::kMiddle && !node.has_subgraph() && IsExpensive(graph, node)) {
       // An expensive node that waits for the middle goes to the tail, which is planned once the
       // shapes of its inputs are known.

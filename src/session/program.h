@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +23,10 @@ namespace requant {
 class Bodies;
 class Session;
 
-/// A graph as a list of steps, for one set of input shapes:
+/// A graph as a list of steps, for one set of input shapes or for all:
 ///
-/// 1. The head is the part with static shapes, a session of its own (one plan).
+/// 1. The head is the part whose shapes follow from those of the inputs, a session of its own: with
+/// one plan, or in a program for all shapes with a plan for each that was fed lately.
 /// 2. The middle is control flow, data-dependent operators and cheap operators after them, run one
 /// by one. Subgraphs are sessions, with plans for the shapes they are given.
 /// 3. The tail is the rest, from the next expensive operator on, and a session again. The shapes of
@@ -34,8 +36,10 @@ class Session;
 /// Plans are kept: only shapes that were not used lately are planned again.
 class Program : public Execution {
  public:
-  /// `graph` is specialized for the shapes and has at least one node that is not IsPlannable.
-  Program(const Graph& graph, const SessionOptions& options);
+  /// `graph` is specialized for the shapes and has at least one node that is not IsPlannable; or
+  /// its shapes are open, and `dynamic` has the names of the values whose shapes depend on data.
+  Program(const Graph& graph, const SessionOptions& options,
+          const std::set<std::string>* dynamic = nullptr);
   ~Program() override;
 
   /// Loads a saved program; ignores options.plan. Throws as LoadPlan does.

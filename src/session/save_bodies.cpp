@@ -51,11 +51,9 @@ std::vector<uint8_t> PlanAhead(const Graph& graph, const Node& node, const Graph
 
 }  // namespace
 
-std::vector<std::vector<uint8_t>> Session::SavePlans() const {
+std::vector<std::vector<uint8_t>> Session::SavePlans() {
   std::vector<std::vector<uint8_t>> out;
-  for (const Entry& entry : entries_) {
-    out.push_back(entry.execution->Save(graph(), entry.shapes));
-  }
+  for (const Entry& entry : entries_) out.push_back(Save(entry));
   return out;
 }
 

@@ -49,12 +49,18 @@ Session::Entry& Session::Load(const SharedBytes& saved_plan) {
   return entries_.emplace_back(std::move(entry));
 }
 
-std::vector<uint8_t> Session::Save() const {
+std::vector<uint8_t> Session::Save(const Entry& entry) {
+  std::shared_ptr<Execution> execution = entry.execution;
+  if (execution == open_program_) execution = MakeExecution(model_->Clone(), entry.shapes);
+  return execution->Save(graph(), entry.shapes);
+}
+
+std::vector<uint8_t> Session::Save() {
   if (current_ == nullptr) {
     Fail(ErrorCode::kUnsupported, "there is no plan to save",
          {.hint = "run the session once, so that the shapes are known"});
   }
-  return current_->execution->Save(graph(), current_->shapes);
+  return Save(*current_);
 }
 
 void Session::Enter(Entry& entry) {
@@ -71,29 +77,60 @@ std::shared_ptr<Execution> Session::MakeExecution(PreparedModel model,
     std::shared_ptr<const Graph> interface = {plan, plan->graph.get()};
     return std::make_shared<PlanExecution>(std::move(plan), std::move(interface), options_, arena_);
   }
+  if (model_ && !dynamic_) NoteDynamicValues(specialized.graph());
   SessionOptions options = options_;
   options.plan.visit = false;  // a part's outputs are visited when all parts have run
   return std::make_shared<Program>(specialized.graph(), options);
 }
 
-void Session::SharePackedWeights() {
-  if (options_.plan.packed) return;
-  model_->FoldConstants();
-  options_.plan.packed = std::make_shared<PackedWeights>(model_->graph());
+void Session::NoteDynamicValues(const Graph& specialized) {
+  const auto bodies = [](const Graph& graph) {
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                         [](const auto& node) { return node->has_subgraph(); });
+  };
+  // A branch that these shapes decide is no part of a program for all shapes.
+  if (options_.plan.visit || bodies(specialized) != bodies(model_->graph())) return;
+  dynamic_.emplace();
+  for (const auto& node : specialized.nodes()) {
+    if (IsPlannable(*node)) continue;
+    for (const Value* output : node->outputs) {
+      if (output) dynamic_->insert(output->name);
+    }
+  }
 }
 
-Session::Entry& Session::EntryFor(std::vector<Shape> shapes, bool only) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.shapes == shapes; });
+std::shared_ptr<Execution> Session::OpenProgram() {
+  if (!open_program_ && dynamic_) {
+    open_program_ = std::make_shared<Program>(model_->graph(), options_, &*dynamic_);
+  }
+  return open_program_;
+}
+
+void Session::SharePackedWeights() {
+  if (shares_weights_) return;
+  shares_weights_ = true;
+  model_->FoldConstants();
+  options_.plan.packed =
+      std::make_shared<PackedWeights>(model_->graph(), std::move(options_.plan.packed));
+}
+
+Session::Entry& Session::EntryFor(std::vector<Shape> shapes, Need need) {
+  const bool only = need == Need::kOnly;
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.shapes == shapes && (need == Need::kAny || entry.execution != open_program_);
+  });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
   } else {
     if (!only) SharePackedWeights();
-    // With a single plan the session keeps no model beside it.
-    PreparedModel source = only ? std::move(*model_) : model_->Clone();
-    if (only) model_.reset();
     Entry entry;
-    entry.execution = MakeExecution(std::move(source), shapes);
+    if (need == Need::kAny) entry.execution = OpenProgram();
+    if (!entry.execution) {
+      // With a single plan the session keeps no model beside it.
+      PreparedModel source = only ? std::move(*model_) : model_->Clone();
+      if (only) model_.reset();
+      entry.execution = MakeExecution(std::move(source), shapes);
+    }
     entry.shapes = std::move(shapes);
     if (only) only_ = entry.execution;
     entries_.push_front(std::move(entry));
@@ -110,10 +147,10 @@ bool Session::Prepare() {
     if (!input->type.IsStatic()) return false;
     shapes.push_back(input->type.StaticShape());
   }
-  return EntryFor(std::move(shapes), true).execution->plan() != nullptr;
+  return EntryFor(std::move(shapes), Need::kOnly).execution->plan() != nullptr;
 }
 
-Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& inputs) {
+Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& inputs, Need need) {
   std::vector<Shape> shapes;
   std::map<std::string, int64_t> symbols;
   if (!model_ && !only_) Fail(ErrorCode::kInternal, "the session could not be planned");
@@ -137,7 +174,7 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
       }
     }
   }
-  return EntryFor(std::move(shapes));
+  return EntryFor(std::move(shapes), need);
 }
 
 std::vector<Tensor> Session::Run(const TensorMap& feeds) {
@@ -150,7 +187,7 @@ std::vector<Tensor> Session::Run(const TensorMap& feeds) {
 BoundRun Session::Bind(const TensorMap& feeds) {
   BoundRun bound;
   bound.feeds = feeds;
-  const Entry& entry = Find(feeds, bound.inputs);
+  const Entry& entry = Find(feeds, bound.inputs, Need::kTheseShapes);
   bound.execution = entry.execution;
   bound.shapes = entry.shapes;
   bound.outputs = entry.execution->MakeResults();

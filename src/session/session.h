@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,7 +31,8 @@ struct BoundRun {
 };
 
 /// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
-/// the plan in an arena. A graph with control flow or data-dependent shapes runs as a Program.
+/// the plan in an arena. A graph with control flow or data-dependent shapes runs as a Program: the
+/// first shapes have one of their own, and from the second shapes on one serves all others.
 class Session {
  public:
   Session(PreparedModel model, SessionOptions options);
@@ -49,10 +51,10 @@ class Session {
 
   /// Saves the plan or Program that ran last (or was prepared), for the constructor above. Throws
   /// kUnsupported before the first run of a graph with open shapes.
-  std::vector<uint8_t> Save() const;
+  std::vector<uint8_t> Save();
 
   /// Saves every plan that is kept, the one that ran last first.
-  std::vector<std::vector<uint8_t>> SavePlans() const;
+  std::vector<std::vector<uint8_t>> SavePlans();
 
   /// Runs the graph and returns its outputs in order, in memory of their own. Throws as Interpret
   /// does.
@@ -97,22 +99,39 @@ class Session {
     std::vector<std::vector<size_t>> visits;  // for each step, the outputs that exist before it
   };
 
+  /// How the entry for some shapes may be made.
+  enum class Need : uint8_t {
+    kAny,
+    kTheseShapes,  // not by a Program for all shapes, which knows no shapes of outputs
+    kOnly,         // for these shapes, and no other shapes follow
+  };
   /// Appends a saved plan to the entries.
   Entry& Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);
   /// Checks the feeds and finds the plan for them; sets `inputs` to their memory.
-  Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs);
-  /// Finds or makes the entry for these shapes. `only` promises that no other shapes follow.
-  Entry& EntryFor(std::vector<Shape> shapes, bool only = false);
+  Entry& Find(const TensorMap& feeds, std::vector<const void*>& inputs, Need need = Need::kAny);
+  /// Finds or makes the entry for these shapes.
+  Entry& EntryFor(std::vector<Shape> shapes, Need need = Need::kAny);
+  /// The Program for all shapes; nullptr where there is none (yet).
+  std::shared_ptr<Execution> OpenProgram();
+  /// Saves an entry's plan, or a Program for its shapes.
+  std::vector<uint8_t> Save(const Entry& entry);
   /// Makes the plans of all shapes, also those of parts and bodies, share their packed weights.
   void SharePackedWeights();
   std::shared_ptr<Execution> MakeExecution(PreparedModel model, const std::vector<Shape>& shapes);
+  /// Sets dynamic_ from the model specialized for some shapes.
+  void NoteDynamicValues(const Graph& specialized);
 
   /// What plans are made of; empty for a session that needs no other plan.
   std::optional<PreparedModel> model_;
   /// The only execution of a session without a model.
   std::shared_ptr<const Execution> only_;
   SessionOptions options_;
+  bool shares_weights_ = false;
+  /// Names of the values that the Program of the first shapes found to depend on data, if one with
+  /// the model's own control flow was made.
+  std::optional<std::set<std::string>> dynamic_;
+  std::shared_ptr<Execution> open_program_;
   std::list<Entry> entries_;  // most recently used first
   Entry* current_ = nullptr;
   AlignedBuffer arena_;

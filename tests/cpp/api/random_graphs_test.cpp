@@ -35,7 +35,7 @@ double Difference(const std::vector<Tensor>& got, const Expected& expected) {
 /// Far less than a step of eight bits, if an output is as large as the values it comes from.
 constexpr double kRounding = 2e-5;
 
-void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
+void ExpectSameWhenSaved(Session& session, const TensorMap& feeds,
                          const std::vector<Tensor>& outputs) {
   const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
   const std::vector<Tensor> again = Session(SharedBytes{saved, *saved}, {}).Run(feeds);

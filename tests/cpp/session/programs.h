@@ -21,7 +21,7 @@ inline Tensor Ramp(Shape shape, float start = -1) {
 }
 
 /// A saved session gives the same bits as before, and can be saved again.
-inline void ExpectSameWhenSaved(const Session& session, const TensorMap& feeds,
+inline void ExpectSameWhenSaved(Session& session, const TensorMap& feeds,
                                 const std::vector<Tensor>& wanted) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(session.Save());
   for (int round = 0; round < 2; ++round) {
