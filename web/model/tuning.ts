@@ -3,8 +3,8 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import { withoutUndefined } from '../base/options.js';
-import { checkWritable, saveFailed, writeToDisk } from '../base/save.js';
 import { importNode, isNode, nodeVersion } from '../base/source.js';
+import { type Database, checkStore, readStored, writeStored } from '../base/store.js';
 import { version } from '../base/version.js';
 import type { Core, CoreSessionOptions } from '../core.js';
 import type { EngineInfo } from '../engine/engine_info.js';
@@ -116,76 +116,31 @@ export function mergeTunings(older: Tuning, newer: Tuning): Tuning {
   return { version: 1, devices };
 }
 
-const DATABASE = 'requant';
-const STORE = 'tuning';
-
-function openDatabase(): Promise<IDBDatabase> {
-  const request = indexedDB.open(DATABASE, 1);
-  request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-  return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
-}
-
-/** The result of one request, once its transaction is complete: nothing is written until then. */
-async function inStore<T>(
-  mode: IDBTransactionMode,
-  ask: (store: IDBObjectStore) => IDBRequest<T>,
-): Promise<T> {
-  const database = await openDatabase();
-  try {
-    const transaction = database.transaction(STORE, mode);
-    const request = ask(transaction.objectStore(STORE));
-    return await new Promise((resolve, reject) => {
-      transaction.oncomplete = () => resolve(request.result);
-      transaction.onabort = () => reject(transaction.error);
-    });
-  } finally {
-    database.close();
-  }
-}
+const WHERE: Database = { database: 'requant', store: 'tuning' };
 
 /**
  * @internal Reads stored records: from a file in Node, from IndexedDB in browsers. A cache that is missing or
  * damaged is empty.
  */
 export async function readTuning(name: string): Promise<Tuning> {
-  const empty: Tuning = { version: 1, devices: {} };
   try {
-    let kept: unknown;
-    if (isNode) {
-      const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-      kept = JSON.parse(await readFile(name, 'utf8'));
-    } else {
-      kept = await inStore('readonly', (store) => store.get(name) as IDBRequest<unknown>);
-    }
+    const stored = await readStored(WHERE, name);
+    const kept: unknown =
+      stored instanceof Uint8Array ? JSON.parse(new TextDecoder().decode(stored)) : stored;
     checkTuning(kept, name);
     return kept;
   } catch {
-    return empty;
+    return { version: 1, devices: {} };
   }
 }
 
 /** @internal Throws SAVE_FAILED if records cannot be stored, before they are measured. */
-export async function checkCache(name: string): Promise<void> {
-  if (isNode) return checkWritable(name);
-  try {
-    await inStore('readwrite', (store) => store.count(name));
-  } catch (error) {
-    throw saveFailed(name, error);
-  }
+export function checkCache(name: string): Promise<void> {
+  return checkStore(WHERE, name);
 }
 
 /** @internal */
-export async function writeTuning(name: string, tuning: Tuning): Promise<void> {
-  if (isNode) {
-    await writeToDisk(name, `${JSON.stringify(tuning, null, 2)}\n`);
-    return;
-  }
-  try {
-    await inStore('readwrite', (store) => store.put(tuning, name));
-  } catch (error) {
-    throw saveFailed(name, error);
-  }
+export function writeTuning(name: string, tuning: Tuning): Promise<void> {
+  const file = () => `${JSON.stringify(tuning, null, 2)}\n`;
+  return writeStored(WHERE, name, { file, value: tuning });
 }
