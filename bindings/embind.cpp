@@ -257,6 +257,10 @@ val CreateSession(ModelHandle& model, const val& options) {
   return Guard([&] {
     const bindings::SessionRequest request = bindings::ReadSessionOptions(options);
     Graph graph = request.consume ? model.Take() : model.graph()->Clone();
+    if (!request.dimensions.empty()) {
+      FixDimensions(graph, request.dimensions);
+      InferTypes(graph);
+    }
     PreparedModel prepared =
         request.optimize ? PrepareForRun(std::move(graph)) : PreparedModel::AsIs(std::move(graph));
     if (!request.taps.empty()) prepared = WithTaps(prepared, request.taps);

@@ -106,6 +106,11 @@ SessionRequest ReadSessionOptions(const val& options) {
   Read(options, "optimize", request.optimize);
   Read(options, "consume", request.consume);
   request.taps = ReadStrings(options, "taps");
+  if (Has(options, "dimensions")) {
+    ForEachProperty(options["dimensions"], [&](const std::string& symbol, const val& size) {
+      request.dimensions[symbol] = static_cast<int64_t>(size.as<double>());
+    });
+  }
   if (Has(options, "kernels")) {
     ForEachProperty(options["kernels"], [&](const std::string& family, const val& kernel) {
       request.options.plan.force_kernels.push_back({family, kernel.as<std::string>()});

@@ -3,6 +3,8 @@
 
 #include <emscripten/val.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ struct SessionRequest {
   bool optimize = true;
   bool consume = false;  // the model is not used any more, so its memory may be freed early
   std::vector<std::string> taps;
+  std::map<std::string, int64_t> dimensions;  // sizes of symbolic dimensions
 };
 
 /// Reads scales and zero points from arrays of numbers; the latter may be undefined.

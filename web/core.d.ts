@@ -57,6 +57,7 @@ export interface CoreSessionOptions {
   /** The largest number of threads; default all. */
   threads?: number;
   taps?: readonly string[];
+  dimensions?: Readonly<Record<string, number>>; // sizes by the names of symbolic dimensions
   /** Hands the model over to the session. */
   consume?: boolean;
 }
@@ -315,7 +316,6 @@ export interface Core {
   useThreads(count: number): void;
   /** Names of the kernels that threads run, separated by spaces, in the order of their numbers. */
   threadKernels(): string;
-
   // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
   weightsOnly(

@@ -15,6 +15,7 @@
 #include "codegen/codegen.h"
 #include "interpret/interpreter.h"
 #include "ir/extract.h"
+#include "ir/fix_dimensions.h"
 #include "ir/graph.h"
 #include "ir/text.h"
 #include "kernels/entry.h"
