@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export { default } from './onnxruntime.js';
 export { diagnose, mixedPrecision } from './analyze/analysis.js';
 export type { Fetches, RunOptions } from './session/fetches.js';
 export type {
@@ -56,12 +57,20 @@ export {
 } from './quantize/observers.js';
 export { engineInfo } from './engine/engine_info.js';
 export type { EngineInfo } from './engine/engine_info.js';
-export { env } from './engine/env.js';
+export { env } from './worker/proxied.js';
 export type { Env, WasmBinary, WasmEnv } from './engine/env.js';
 export type { WasmFile, WorkerFile } from './own_files.js';
 export { RequantError } from './base/errors.js';
 export type { RequantErrorCode, RequantErrorDetails } from './base/errors.js';
 export type { Feeds } from './engine/heap.js';
+export type { LogLevel } from './base/log.js';
+export type {
+  ColorFormat,
+  ImageNorm,
+  TensorFromImageOptions,
+  TensorToImageOptions,
+} from './base/tensor_image.js';
+export type { CalibratedQuantization, SessionQuantization } from './session/quantize_first.js';
 export type { EnginePart, Variant } from './engine/load_core.js';
 export { Model } from './model/model.js';
 export { loadModel, parseModel } from './model/load_model.js';
@@ -134,7 +143,11 @@ export type { InterpretOptions, InterpretedValue } from './extend/interpret.js';
 export { BoundRun } from './session/bound_run.js';
 export { InferenceSession } from './session/session.js';
 export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/plan.js';
-export type { OrtSessionOptions, SessionOptions } from './session/session_options.js';
+export type {
+  OrtSessionOptions,
+  OutputLocation,
+  SessionOptions,
+} from './session/session_options.js';
 export type { PlanningOptions } from './model/planning.js';
 export type { LoadProgress, Source } from './base/source.js';
 export { substitute, substitutions } from './analyze/substitute.js';
@@ -145,7 +158,7 @@ export type {
   SubstitutionReport,
 } from './analyze/substitute.js';
 export { Tensor } from './base/tensor.js';
-export type { TensorDataMap, TensorInput, TensorType } from './base/tensor.js';
+export type { TensorDataMap, TensorInput, TensorLike, TensorType } from './base/tensor.js';
 export { toChromeTrace } from './session/trace.js';
 export type { ChromeTrace, ChromeTraceEvent } from './session/trace.js';
 export { verify } from './analyze/verify.js';

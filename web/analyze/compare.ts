@@ -10,7 +10,7 @@ import {
 } from '../base/options.js';
 import { Tensor } from '../base/tensor.js';
 import type { CoreComparer } from '../core.js';
-import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
+import { type Feeds, Handle, call, ownFeeds, withFeeds } from '../engine/heap.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
@@ -250,7 +250,7 @@ const CHECK_EVERY = 16;
 // A copy, since the caller may fill the same tensors again.
 function copyOf(feeds: Feeds): Feeds {
   return Object.fromEntries(
-    Object.entries(feeds).map(([name, { type, data, dims }]) => [
+    Object.entries(ownFeeds(feeds)).map(([name, { type, data, dims }]) => [
       name,
       new Tensor(type, data.slice(), dims),
     ]),

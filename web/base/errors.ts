@@ -38,7 +38,13 @@ export interface RequantErrorDetails {
   cause?: unknown;
 }
 
-/** Every error that this package throws on purpose. */
+/** Codes whose errors are also instances of TypeError, as onnxruntime-web's for bad arguments are. */
+const typeErrors: readonly RequantErrorCode[] = ['INVALID_ARGUMENT', 'TYPE_MISMATCH'];
+
+/**
+ * Every error that this package throws on purpose. Errors of the codes INVALID_ARGUMENT and TYPE_MISMATCH are
+ * also instances of TypeError, so that programs which catch onnxruntime-web's errors catch them.
+ */
 export class RequantError extends Error {
   /** The kind of failure. */
   readonly code: RequantErrorCode;
@@ -48,6 +54,8 @@ export class RequantError extends Error {
   readonly value: string | undefined;
   /** The remedy, in one sentence. */
   readonly hint: string | undefined;
+  // Marks the errors of this class.
+  readonly #code: RequantErrorCode;
 
   constructor(code: RequantErrorCode, message: string, details: RequantErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -55,6 +63,13 @@ export class RequantError extends Error {
     this.node = details.node || undefined;
     this.value = details.value || undefined;
     this.hint = details.hint || undefined;
+    this.#code = code;
+    if (typeErrors.includes(code)) Object.setPrototypeOf(this, typeErrorPrototype);
+  }
+
+  /** Recognizes errors of all codes, also those that are instances of TypeError. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && #code in value;
   }
 
   override get name(): string {
@@ -71,6 +86,11 @@ export class RequantError extends Error {
     return `RequantError [${this.code}]: ${this.message}${where}${this.hint ? `. ${this.hint}` : ''}`;
   }
 }
+
+const typeErrorPrototype = Object.create(
+  TypeError.prototype,
+  Object.getOwnPropertyDescriptors(RequantError.prototype),
+) as object;
 
 /** Makes an INVALID_ARGUMENT that names the option or value to blame. */
 export function invalidArgument(message: string, value?: string, hint?: string): RequantError {

@@ -1,4 +1,12 @@
 import { RequantError, invalidArgument, show } from './errors.js';
+import {
+  type TensorFromImageOptions,
+  type TensorToImageOptions,
+  elementsToPixels,
+  imageToElements,
+  toDataURL,
+  toImageData,
+} from './tensor_image.js';
 
 /** The typed array that holds a tensor's elements. float16 holds bit patterns, bool one byte each. */
 export interface TensorDataMap {
@@ -213,7 +221,7 @@ export class Tensor<T extends TensorType = TensorType> {
     }
     this.type = type;
     this.data = data as TensorDataMap[T];
-    this.dims = Object.freeze([...dims]);
+    this.dims = [...dims];
     this.size = size;
   }
 
@@ -237,6 +245,54 @@ export class Tensor<T extends TensorType = TensorType> {
     );
   }
 
+  /**
+   * A picture as a tensor, as onnxruntime-web makes it: by default float32 [1, 3, height, width] of pixels
+   * divided by 255. `resizedWidth` and `resizedHeight` scale the picture.
+   *
+   * @param image An ImageData (or RGBA pixels with width and height), an HTMLImageElement that has loaded, an
+   * ImageBitmap, a canvas, or a URL. All but the first need a canvas, which Node does not have.
+   * @throws RequantError INVALID_ARGUMENT, LOAD_FAILED for a URL, UNSUPPORTED without a canvas.
+   */
+  static async fromImage(
+    image:
+      ImageData | HTMLImageElement | ImageBitmap | HTMLCanvasElement | OffscreenCanvas | string,
+    options: TensorFromImageOptions = {},
+  ): Promise<Tensor<'float32'> | Tensor<'uint8'>> {
+    const { type, data, dims } = await imageToElements(image, options);
+    return type === 'uint8'
+      ? new Tensor('uint8', data as Uint8Array, dims)
+      : new Tensor('float32', data as Float32Array, dims);
+  }
+
+  /** A tensor of an existing array, for code written for onnxruntime-web. */
+  static fromPinnedBuffer<U extends TensorType>(
+    type: U,
+    buffer: TensorDataMap[U],
+    dims?: readonly number[],
+  ): Tensor<U> {
+    return new Tensor(type, buffer, dims);
+  }
+
+  /** The place of the data, for code written for onnxruntime-web: always 'cpu'. */
+  get location(): 'cpu' {
+    return 'cpu';
+  }
+
+  /**
+   * The tensor [1, C, H, W] (or [1, H, W, C]) as a picture: numbers less `norm.bias`, times `norm.mean` (default
+   * 255). In Node the result is a plain object with the members of an ImageData.
+   *
+   * @throws RequantError SHAPE_MISMATCH for a tensor that is no picture, INVALID_ARGUMENT.
+   */
+  toImageData(options: TensorToImageOptions = {}): ImageData {
+    return toImageData(elementsToPixels(this.data, this.dims, options));
+  }
+
+  /** What {@link toImageData} gives, as a PNG in a data URL; only in pages. */
+  toDataURL(options: TensorToImageOptions = {}): string {
+    return toDataURL(elementsToPixels(this.data, this.dims, options));
+  }
+
   /** Resolves to the data, for code written for onnxruntime-web. */
   getData(): Promise<TensorDataMap[T]> {
     return Promise.resolve(this.data);
@@ -244,6 +300,45 @@ export class Tensor<T extends TensorType = TensorType> {
 
   /** Does nothing, since the data is ordinary memory; for code written for onnxruntime-web. */
   dispose(): void {}
+}
+
+/** What sessions take for a tensor: also one of onnxruntime-web, or of another copy of this package. */
+export interface TensorLike {
+  readonly type: string;
+  readonly data: TensorDataMap[TensorType] | ArrayBufferView | readonly unknown[];
+  readonly dims: readonly number[];
+}
+
+function dataOf(tensor: TensorLike, what: string, name: string): TensorInput {
+  try {
+    return tensor.data as TensorInput;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new RequantError('UNSUPPORTED', `the ${what} has no data in memory: ${why}`, {
+      value: name,
+      hint: 'Make a new Tensor of what its getData() resolves to.',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * A tensor of this class over the data of any {@link TensorLike}; undefined for other values.
+ *
+ * @param what What the value is, for errors, such as 'feed "image"'.
+ */
+export function tensorOf(value: unknown, what: string, name: string): Tensor | undefined {
+  if (value instanceof Tensor) return value;
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (!('type' in value && 'dims' in value && 'data' in value)) return undefined;
+  const tensor = value as TensorLike;
+  try {
+    return new Tensor(tensor.type as TensorType, dataOf(tensor, what, name), tensor.dims);
+  } catch (error) {
+    if (!(error instanceof RequantError) || error.value === name) throw error;
+    const { code, message, hint } = error;
+    throw new RequantError(code, `${what}: ${message}`, { value: name, hint, cause: error });
+  }
 }
 
 /** Throws INVALID_ARGUMENT for a value that is no tensor. */

@@ -1,7 +1,14 @@
 // Crosses between JavaScript and the wasm memory: calls, bytes, lifetimes.
 
 import { RequantError, type RequantErrorCode, invalidArgument, show } from '../base/errors.js';
-import { Tensor, type TensorType, bytesOf, tensorFromBytes } from '../base/tensor.js';
+import {
+  Tensor,
+  type TensorLike,
+  type TensorType,
+  bytesOf,
+  tensorFromBytes,
+  tensorOf,
+} from '../base/tensor.js';
 import type { Core, CoreBlob, CoreFeeds, CoreObject, CoreResult, Failure } from '../core.js';
 import { forgetCore } from './load_core.js';
 
@@ -108,27 +115,58 @@ export function takeBlob(core: Core, blob: CoreBlob): Uint8Array<ArrayBuffer> {
   }
 }
 
-/** Tensors by the names of the model's inputs. */
-export type Feeds = Readonly<Record<string, Tensor>>;
+/** Tensors by the names of the model's inputs, of this package or of onnxruntime-web. */
+export type Feeds = Readonly<Record<string, TensorLike>>;
 
-/** Throws INVALID_ARGUMENT for values that are no feeds. */
-export function checkFeeds(feeds: unknown): asserts feeds is Feeds {
+/** Feeds of this package's class. */
+export type OwnFeeds = Readonly<Record<string, Tensor>>;
+
+/** The product of the dims, which programs can change behind a tensor's back. */
+function countOf(dims: readonly number[]): number {
+  let count = 1;
+  for (const dim of dims) count *= dim;
+  return count;
+}
+
+function checkContents(tensor: Tensor, name: string): void {
+  const { data, dims, size } = tensor;
+  if (data.length !== size) throw lostData(`feed "${name}"`, name);
+  if (countOf(dims) !== size) elementCountMismatch(name, tensor);
+}
+
+function elementCountMismatch(name: string, { dims, size }: Tensor): never {
+  throw new RequantError(
+    'SHAPE_MISMATCH',
+    `the feed "${name}" has ${size} elements, but dims [${dims.join(', ')}]`,
+    { value: name },
+  );
+}
+
+/**
+ * Feeds as tensors of this package, which share the data of the given ones; the given object itself if it has
+ * no others. Throws INVALID_ARGUMENT for values that are no feeds.
+ */
+export function ownFeeds(feeds: unknown): OwnFeeds {
   if (typeof feeds !== 'object' || feeds === null || feeds instanceof Tensor) {
     throw invalidArgument(
       `feeds must be an object of tensors by input name, not ${show(feeds)}`,
       'feeds',
     );
   }
-  for (const [name, tensor] of Object.entries(feeds)) {
-    if (!(tensor instanceof Tensor)) {
+  let foreign: Record<string, Tensor> | undefined;
+  for (const [name, given] of Object.entries(feeds)) {
+    const tensor = tensorOf(given, `feed "${name}"`, name);
+    if (!tensor) {
       throw invalidArgument(
-        `the feed "${name}" must be a Tensor, not ${show(tensor)}`,
+        `the feed "${name}" must be a Tensor, not ${show(given)}`,
         name,
-        "Make one with new Tensor('float32', data, dims); those of another engine, or of another copy of this package, are of other classes.",
+        "Make one with new Tensor('float32', data, dims).",
       );
     }
-    if (tensor.data.length !== tensor.size) throw lostData(`feed "${name}"`, name);
+    checkContents(tensor, name);
+    if (tensor !== given) (foreign ??= { ...(feeds as OwnFeeds) })[name] = tensor;
   }
+  return foreign ?? (feeds as OwnFeeds);
 }
 
 /** The error for a tensor whose memory was transferred to another thread. */
@@ -141,8 +179,8 @@ export function lostData(what: string, name: string): RequantError {
 }
 
 /** Runs `action` with copies of the feeds in the core's memory, and frees them afterwards. */
-export function withFeeds<T>(core: Core, feeds: Feeds, action: (feeds: CoreFeeds) => T): T {
-  checkFeeds(feeds);
+export function withFeeds<T>(core: Core, given: Feeds, action: (feeds: CoreFeeds) => T): T {
+  const feeds = ownFeeds(given);
   const names: string[] = [];
   const types: string[] = [];
   const dims: number[][] = [];

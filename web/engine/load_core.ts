@@ -2,6 +2,7 @@
 // glue.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { debug } from '../base/log.js';
 import createCore, { type Core } from '../core.js';
 import type { WasmFile } from '../own_files.js';
 import { type WasmEnv, env } from './env.js';
@@ -20,11 +21,14 @@ export function variantFor(settings: WasmEnv): Variant {
   const { simd } = settings;
   switch (simd) {
     case 'auto':
+    case true:
+    case false:
       // Runtimes that supply compiled modules may not compile any, not even to probe for SIMD.
       if (isModule(settings.wasmBinary)) return 'simd128';
       return hasRelaxedSimd() ? 'relaxed' : 'simd128';
     case 'simd128':
-      return simd;
+    case 'fixed':
+      return 'simd128';
     case 'relaxed':
       // A compiled module proves that there is relaxed SIMD.
       if (isModule(settings.wasmBinary) || hasRelaxedSimd()) return simd;
@@ -180,6 +184,26 @@ async function load(
   }
 }
 
+/** Fails when loading takes longer than env.wasm.initTimeout. */
+async function inTime<T>(loading: Promise<T>): Promise<T> {
+  const { initTimeout = 0 } = env.wasm;
+  const name = 'env.wasm.initTimeout';
+  if (typeof initTimeout !== 'number' || !(initTimeout >= 0)) {
+    throw invalidArgument(`${name} is ${show(initTimeout)}`, name, 'Give milliseconds, or 0.');
+  }
+  if (initTimeout === 0) return loading;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const why = `the engine did not load within ${initTimeout} ms`;
+      reject(
+        new RequantError('LOAD_FAILED', why, { value: name, hint: 'Try again, or raise it.' }),
+      );
+    }, initTimeout);
+  });
+  return Promise.race([loading, late]).finally(() => clearTimeout(timer));
+}
+
 interface Engine {
   key: string;
   variant: Variant;
@@ -201,7 +225,8 @@ function loadOnce(variant: Variant, threaded: boolean): Promise<Core> {
     const kernels: WasmFile = `kernels-${variant}-threads.wasm`;
     if (threaded) prefetch([kernels]);
     const threads = threaded ? new KernelThreads(() => compiled(kernels)) : undefined;
-    const { core, ...loaded } = await load(variant, threads);
+    const { core, ...loaded } = await inTime(load(variant, threads));
+    debug(() => `loaded the engine ${key}`);
     engines.set(core, { key, threads, ...loaded });
     if (additions.size > 0) await loaded.parts.tools();
     for (const add of additions.values()) add(core);

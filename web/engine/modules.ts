@@ -2,13 +2,25 @@
 // of the thread that started this one.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { warnOnce } from '../base/log.js';
 import { insteadOf } from '../base/signatures.js';
 import { type Location, isNode, locate, readSource } from '../base/source.js';
 import { type WasmFile, locateOwn, wasmFiles } from '../own_files.js';
 import { type WasmBinary, type WasmEnv, env } from './env.js';
 
+/** The paths of env.wasm, unless they lead to the files of onnxruntime-web, as in programs written for it. */
+export function ownPaths({ wasmPaths }: WasmEnv): WasmEnv['wasmPaths'] {
+  const isText = typeof wasmPaths === 'string' || wasmPaths instanceof URL;
+  const theirs = isText
+    ? /onnxruntime-web|ort-wasm/.test(String(wasmPaths))
+    : wasmPaths !== undefined && ('wasm' in wasmPaths || 'mjs' in wasmPaths);
+  if (!theirs) return wasmPaths;
+  warnOnce("env.wasm.wasmPaths leads to onnxruntime-web's files and has no effect");
+  return undefined;
+}
+
 async function wasmLocation(file: WasmFile, settings: WasmEnv): Promise<Location> {
-  const paths = settings.wasmPaths;
+  const paths = ownPaths(settings);
   if (typeof paths === 'string' || paths instanceof URL) return locate(`${paths}${file}`);
   const given = paths?.[file];
   if (given !== undefined) return locate(given);

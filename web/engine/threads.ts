@@ -1,6 +1,7 @@
 // The threads of the engine: how many are wanted, whether they are possible, and their workers.
 
 import { invalidArgument, show } from '../base/errors.js';
+import { warnOnce } from '../base/log.js';
 import { importNode, isNode } from '../base/source.js';
 import type { Core } from '../core.js';
 import { kernelWorker } from '../kernel_worker_script.js';
@@ -14,13 +15,9 @@ const MOST_THREADS = 16;
 /** The most threads that 'auto' takes: more rarely help with one image at a time. */
 const MOST_AUTO_THREADS = 4;
 
-const warned = new Set<string>();
-
 /** Warns once that there will be fewer threads than asked for. */
 export function warnThreads(why: string): void {
-  if (warned.has(why)) return;
-  warned.add(why);
-  console.warn(`requant runs on one thread: ${why}`);
+  warnOnce(`runs on one thread: ${why}`);
 }
 
 /** The reason why threads are impossible here; undefined when they are possible. */

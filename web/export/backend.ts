@@ -3,7 +3,6 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
-import type { Feeds } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
 import type { NodeDetails } from './node_details.js';
 import { type CheckedPattern, type Pattern, checkPattern } from './patterns.js';
@@ -35,7 +34,9 @@ export interface Part {
 }
 
 /** Runs a part on its backend: feeds by the names of its inputs, outputs by theirs. */
-export type PartRunner = (feeds: Feeds) => Record<string, Tensor> | Promise<Record<string, Tensor>>;
+export type PartRunner = (
+  feeds: Readonly<Record<string, Tensor>>,
+) => Record<string, Tensor> | Promise<Record<string, Tensor>>;
 
 /** A part that a backend has made ready to run: a function, or an object with one. */
 export type CompiledPart = PartRunner | { run: PartRunner; dispose?: () => void };

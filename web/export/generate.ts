@@ -6,6 +6,7 @@ import { locate, readSource } from '../base/source.js';
 import { cKernelsFile } from '../c_kernels_file.js';
 import { env } from '../engine/env.js';
 import { call } from '../engine/heap.js';
+import { ownPaths } from '../engine/modules.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { inputShapes } from '../model/model_info.js';
@@ -112,7 +113,7 @@ function placeCalls(calls: readonly CheckedCall[], prepared: Model) {
  * as those are: where a bundler makes one script of each Worker, it can have no dynamic import.
  */
 async function readKernels(): Promise<string[]> {
-  const paths = env.wasm.wasmPaths;
+  const paths = ownPaths(env.wasm);
   const file = 'c_kernels.txt';
   const place =
     typeof paths === 'string' || paths instanceof URL

@@ -3,9 +3,9 @@
 // Divided models: their parts, sessions of them, and their form as bytes.
 
 import { invalidArgument, show } from '../base/errors.js';
-import { checkBytes, checkKind, checkOptions } from '../base/options.js';
+import { checkBytes, checkOptions } from '../base/options.js';
 import { Tensor } from '../base/tensor.js';
-import { type Feeds, makeDisposable } from '../engine/heap.js';
+import { type Feeds, makeDisposable, ownFeeds } from '../engine/heap.js';
 import { loadModel, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import type { ValueInfo } from '../model/model_info.js';
@@ -212,15 +212,15 @@ export class PartitionedSession {
    * @throws RequantError INVALID_ARGUMENT for feeds that are missing or unknown, and for a runner that leaves
    * out an output; what the parts throw.
    */
-  async run(feeds: Feeds): Promise<Record<string, Tensor>> {
-    checkKind(feeds, 'object', 'feeds');
+  async run(given: Feeds): Promise<Record<string, Tensor>> {
+    const feeds = ownFeeds(given);
     const unknown = Object.keys(feeds).find((name) => !this.inputNames.includes(name));
     if (unknown !== undefined) {
       throw invalidArgument(`the model has no input "${unknown}"`, unknown);
     }
     const missing = this.inputNames.find((name) => !Object.hasOwn(feeds, name));
     if (missing !== undefined) throw invalidArgument(`input "${missing}" is missing`, missing);
-    const values = new Map<string, Feeds[string]>(Object.entries(feeds));
+    const values = new Map<string, Tensor>(Object.entries(feeds));
     for (const { inputs, outputs, run, part } of this.#steps) {
       const results = await run(
         Object.fromEntries(inputs.map((name) => [name, values.get(name)!])),
@@ -235,7 +235,7 @@ export class PartitionedSession {
     }
     return Object.fromEntries(
       this.outputNames.map((name) => {
-        const { type, data, dims } = values.get(name) as Tensor;
+        const { type, data, dims } = values.get(name)!;
         return [name, new Tensor(type, data, dims)];
       }),
     );

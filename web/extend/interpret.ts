@@ -3,7 +3,7 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
-import { type Feeds, call, withFeeds } from '../engine/heap.js';
+import { type Feeds, call, ownFeeds, withFeeds } from '../engine/heap.js';
 import { loadTools } from '../engine/load_core.js';
 import type { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
@@ -48,7 +48,8 @@ export async function interpret(
   const { core } = model.handle;
   await loadTools(core);
   const results: Record<string, Tensor> = {};
-  const known = new Map<string, Tensor>(hook ? Object.entries(feeds) : []);
+  const own = ownFeeds(feeds);
+  const known = new Map<string, Tensor>(hook ? Object.entries(own) : []);
   const observe = hook
     ? (node: MatchedNode, name: string, given: Parameters<typeof fromCore>[1]) =>
         guarded(() => {
@@ -60,7 +61,7 @@ export async function interpret(
           return null;
         })
     : undefined;
-  withFeeds(core, feeds, (given) =>
+  withFeeds(core, own, (given) =>
     call(core, () =>
       core.interpret(model.handle.object, ...given, { requantize }, observe, (name, tensor) => {
         results[name] = fromCore(core, tensor);

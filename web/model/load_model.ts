@@ -149,6 +149,16 @@ export async function loadModel(source: Source, options: LoadOptions = {}): Prom
   return modelOf(core, loaded, options);
 }
 
+/** @internal Names of the files that hold data of an ONNX file. */
+export function externalFiles(core: Core, bytes: Uint8Array): readonly string[] {
+  const pointer = copyIn(core, bytes);
+  try {
+    return call(core, () => core.externalFiles(pointer, bytes.length));
+  } finally {
+    free(core, pointer);
+  }
+}
+
 /** @internal Fetches the engine and the bytes at the same time. */
 export async function openSource(
   source: Source,

@@ -3,9 +3,9 @@
 import { RequantError } from '../base/errors.js';
 import { type Tensor, bytesOf } from '../base/tensor.js';
 import type { Core, CoreSession } from '../core.js';
-import { type Feeds, type Handle, lostData, makeDisposable, toTensor } from '../engine/heap.js';
+import { type Handle, type OwnFeeds, lostData, makeDisposable, toTensor } from '../engine/heap.js';
 import { CoreRun } from './core_run.js';
-import { checkTarget } from './fetches.js';
+import { type Targets, checkTarget } from './fetches.js';
 
 /** Repeated runs with tensors that stay; {@link InferenceSession.bind} makes it. */
 export class BoundRun {
@@ -27,11 +27,7 @@ export class BoundRun {
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
-  constructor(
-    handle: Handle<CoreSession>,
-    feeds: Feeds,
-    fetches: ReadonlyMap<string, Tensor | null> | undefined,
-  ) {
+  constructor(handle: Handle<CoreSession>, feeds: OwnFeeds, targets: Targets | undefined) {
     const { core } = handle;
     this.#core = core;
     this.#run = new CoreRun(handle, feeds);
@@ -39,11 +35,12 @@ export class BoundRun {
     const outputs: Record<string, Tensor> = {};
     try {
       for (const result of this.#run.results) {
-        if (fetches && !fetches.has(result.name)) continue;
-        const target = fetches?.get(result.name) ?? toTensor(core, result);
-        checkTarget(result, target);
-        outputs[result.name] = target;
-        const bytes = bytesOf(target.data);
+        if (targets && !targets.has(result.name)) continue;
+        const target = targets?.get(result.name);
+        const tensor = target?.tensor ?? toTensor(core, result);
+        checkTarget(result, tensor);
+        outputs[result.name] = target?.given ?? tensor;
+        const bytes = bytesOf(tensor.data);
         this.#results.push({
           name: result.name,
           bytes,

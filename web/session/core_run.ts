@@ -2,10 +2,9 @@
 
 import type { Core, CoreResult, CoreSession } from '../core.js';
 import {
-  type Feeds,
   type Handle,
   type Health,
-  checkFeeds,
+  type OwnFeeds,
   crashedEarlier,
   disposedOf,
   engineFailed,
@@ -29,8 +28,7 @@ export class CoreRun {
   #id: number;
 
   /** Plans for the feeds, whose data is not read yet. Throws what InferenceSession.bind throws. */
-  constructor(handle: Handle<CoreSession>, feeds: Feeds) {
-    checkFeeds(feeds);
+  constructor(handle: Handle<CoreSession>, feeds: OwnFeeds) {
     const tensors = Object.values(feeds);
     const names = Object.keys(feeds);
     const types = tensors.map(({ type }) => type);
@@ -50,7 +48,7 @@ export class CoreRun {
   }
 
   /** Whether feeds have the names (in this order), types and shapes that the run was made for. */
-  fits(feeds: Feeds): boolean {
+  fits(feeds: OwnFeeds): boolean {
     const names = Object.keys(feeds);
     return (
       names.length === this.#names.length &&

@@ -2,26 +2,57 @@
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOptions, suggest } from '../base/options.js';
-import { Tensor } from '../base/tensor.js';
+import { type Tensor, type TensorLike, tensorOf } from '../base/tensor.js';
 import { lostData } from '../engine/heap.js';
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {
   /** Checked before the run; a run itself is not interrupted. */
   signal?: AbortSignal;
-  /** An option of onnxruntime-web, without meaning here. */
+  // Options of onnxruntime-web, without meaning here.
   logSeverityLevel?: number;
+  logVerbosityLevel?: number;
+  terminate?: boolean;
   tag?: string;
+  extra?: Readonly<Record<string, unknown>>;
 }
 
-/** Names of outputs, or tensors to fill (null: a new one) by name. */
-export type Fetches = readonly string[] | Readonly<Record<string, Tensor | null>>;
+const runOptionKinds = {
+  signal: 'signal',
+  logSeverityLevel: 'any',
+  logVerbosityLevel: 'any',
+  terminate: 'any',
+  tag: 'any',
+  extra: 'any',
+} as const;
 
-/** @internal The outputs wanted, with the tensors to fill; undefined: all. */
-export function fetchTargets(
-  fetches: unknown,
-  known: readonly string[],
-): Map<string, Tensor | null> | undefined {
+/** Names of outputs, or tensors to fill (null: a new one) by name. */
+export type Fetches = readonly string[] | Readonly<Record<string, TensorLike | null>>;
+
+/** @internal A tensor to fill: the one that was given, and one of this package over the same memory. */
+export interface Target {
+  readonly tensor: Tensor;
+  readonly given: Tensor;
+}
+
+/** @internal The outputs wanted, by name; null: a new tensor. */
+export type Targets = ReadonlyMap<string, Target | null>;
+
+function targetOf(name: string, given: unknown): Target | null {
+  if (given === null || given === undefined) return null;
+  const tensor = tensorOf(given, `fetch "${name}"`, name);
+  // Elements in a plain array would be copied, and the copy would be filled.
+  if (tensor && ArrayBuffer.isView((given as Tensor).data))
+    return { tensor, given: given as Tensor };
+  throw invalidArgument(
+    `the fetch "${name}" must be a Tensor or null, not ${show(given)}`,
+    name,
+    "Make one with new Tensor('float32', data, dims).",
+  );
+}
+
+/** @internal The outputs wanted; undefined: all. */
+export function fetchTargets(fetches: unknown, known: readonly string[]): Targets | undefined {
   if (fetches === undefined || fetches === null) return undefined;
   if (typeof fetches !== 'object') {
     throw invalidArgument(`fetches must be an array of names, not ${show(fetches)}`, 'fetches');
@@ -29,7 +60,8 @@ export function fetchTargets(
   const entries: [unknown, unknown][] = Array.isArray(fetches)
     ? fetches.map((name: unknown) => [name, null])
     : Object.entries(fetches);
-  for (const [name, target] of entries) {
+  const targets = new Map<string, Target | null>();
+  for (const [name, given] of entries) {
     if (typeof name !== 'string' || !known.includes(name)) {
       throw invalidArgument(
         `the model has no output ${show(name)}`,
@@ -37,16 +69,9 @@ export function fetchTargets(
         suggest(String(name), known),
       );
     }
-    if (target === null || target === undefined || target instanceof Tensor) continue;
-    throw invalidArgument(
-      `the fetch "${name}" must be a Tensor or null, not ${show(target)}`,
-      name,
-      "Make one with new Tensor('float32', data, dims).",
-    );
+    targets.set(name, targetOf(name, given));
   }
-  return new Map(
-    entries.map(([name, target]) => [name as string, (target ?? null) as Tensor | null]),
-  );
+  return targets;
 }
 
 /** @internal The arguments behind the feeds of a run; `known` are the outputs. */
@@ -54,7 +79,7 @@ export function runArguments(
   second: unknown,
   third: unknown,
   known: readonly string[],
-): { fetches: Map<string, Tensor | null> | undefined; options: RunOptions } {
+): { targets: Targets | undefined; options: RunOptions } {
   // As in onnxruntime-web, an object in second position is fetches when it has an output's name.
   const isOptions =
     typeof second === 'object' &&
@@ -62,9 +87,9 @@ export function runArguments(
     !Array.isArray(second) &&
     !Object.keys(second).some((key) => known.includes(key));
   const options = third ?? (isOptions ? second : {});
-  checkOptions(options, { signal: 'signal', logSeverityLevel: 'any', tag: 'any' }, 'options');
+  checkOptions(options, runOptionKinds, 'options');
   return {
-    fetches: second === options ? undefined : fetchTargets(second, known),
+    targets: second === options ? undefined : fetchTargets(second, known),
     options: options as RunOptions,
   };
 }

@@ -15,6 +15,8 @@ const planned = [
   'tuning',
   'taps',
   'externalData',
+  'freeDimensionOverrides',
+  'quantize',
 ] as const;
 
 export function loadPlan(
@@ -33,7 +35,7 @@ export function loadPlan(
   }
   const pointer = copyIn(core, bytes);
   try {
-    const { profile = false } = options;
+    const { enableProfiling = false, profile = enableProfiling } = options;
     return call(core, () => core.loadPlan(pointer, bytes.length, { profile, threads }));
   } catch (error) {
     const { code, message, hint } = error as RequantError;

@@ -4,53 +4,33 @@
 
 import { throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
-import { checkOptions, withoutUndefined } from '../base/options.js';
+import { warn, warnOnce } from '../base/log.js';
+import { MOST_INT, checkInteger } from '../base/options.js';
+import { saveBytes } from '../base/save.js';
 import type { Source } from '../base/source.js';
-import { type Tensor, bytesOf } from '../base/tensor.js';
-import type { Core, CoreResult, CoreSession } from '../core.js';
-import {
-  type Feeds,
-  Handle,
-  checkFeeds,
-  copyOutInto,
-  makeDisposable,
-  takeBlob,
-  toTensor,
-  withFeeds,
-} from '../engine/heap.js';
-import { loadLowBits, loadOperators, sessionThreads, threadsOf } from '../engine/load_core.js';
-import { modelOf, openSource } from '../model/load_model.js';
-import type { LoadOptions } from '../model/load_options.js';
+import type { Tensor } from '../base/tensor.js';
+import { type Feeds, makeDisposable } from '../engine/heap.js';
 import { Model } from '../model/model.js';
-import type { ValueInfo } from '../model/model_info.js';
-import { isPlan, needsOperators } from '../model/plan_file.js';
-import { checkRequantize, createCoreSession } from '../model/planning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
-import { BoundRun } from './bound_run.js';
-import { CoreRun } from './core_run.js';
-import {
-  type Fetches,
-  type RunOptions,
-  checkTarget,
-  fetchTargets,
-  runArguments,
-} from './fetches.js';
+import type { BoundRun } from './bound_run.js';
+import { createLocal } from './create.js';
+import { type Executor, currentProxy } from './executor.js';
+import { type Fetches, type RunOptions, fetchTargets, runArguments } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
-import { loadPlan } from './saved_plan.js';
-import { type SessionOptions, checkOrtOptions, sessionOptionKinds } from './session_options.js';
+import { type SessionOptions, checkSessionOptions } from './session_options.js';
+import { type ChromeTrace, since, toChromeTrace } from './trace.js';
 
-// An engine loaded for this session with one thread only has already warned why.
-function createdThreads(core: Core, loaded: boolean, numThreads: unknown): Promise<number> {
-  if (loaded && threadsOf(core) === 1) return Promise.resolve(1);
-  return sessionThreads(core, numThreads);
-}
-
-function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
-  return Object.freeze(
-    info.map(({ name, type, dims }) =>
-      Object.freeze({ name, isTensor: true as const, type, shape: Object.freeze([...dims]) }),
-    ),
-  );
+/** The part of a buffer that onnxruntime-web's create(buffer, byteOffset, byteLength) means. */
+function partOf(source: unknown, byteOffset: number, byteLength: unknown): Uint8Array {
+  const tag = Object.prototype.toString.call(source);
+  if (tag !== '[object ArrayBuffer]' && tag !== '[object SharedArrayBuffer]') {
+    throw invalidArgument('a byteOffset needs an ArrayBuffer as source', 'byteOffset');
+  }
+  const buffer = source as ArrayBuffer;
+  checkInteger(byteOffset, 0, Math.min(buffer.byteLength, MOST_INT), 'byteOffset');
+  const most = buffer.byteLength - byteOffset;
+  checkInteger(byteLength, 0, most, 'byteLength');
+  return new Uint8Array(buffer, byteOffset, (byteLength as number | undefined) ?? most);
 }
 
 /**
@@ -69,119 +49,70 @@ export class InferenceSession {
   readonly outputNames: readonly string[];
   readonly inputMetadata: readonly ValueMetadata[];
   readonly outputMetadata: readonly ValueMetadata[];
-  readonly #handle: Handle<CoreSession>;
+  readonly #executor: Executor;
+  readonly #options: SessionOptions;
   /** Names of outputs and taps. */
   readonly #fetchable: readonly string[];
-  #last: CoreRun | undefined;
-  #bindable = true;
+  #profileStart: readonly StepProfile[] | undefined;
 
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
-  private constructor(
-    handle: Handle<CoreSession>,
-    taps: readonly string[],
-    modelOutputs: readonly string[],
-  ) {
-    const info = handle.json<{ inputs: ValueInfo[]; outputs: ValueInfo[] }>((session) =>
-      session.info(),
-    );
-    this.#handle = handle;
-    const missing = taps.find((tap) => !info.outputs.some(({ name }) => name === tap));
-    if (missing !== undefined) {
-      throw invalidArgument(
-        `there is no value "${missing}" to tap`,
-        missing,
-        'Optimization may have removed it: then use optimize: false.',
-      );
-    }
-    const isTap = new Set(taps.filter((tap) => !modelOutputs.includes(tap)));
-    this.inputMetadata = metadata(info.inputs);
-    this.outputMetadata = metadata(info.outputs.filter(({ name }) => !isTap.has(name)));
+  private constructor(executor: Executor, options: SessionOptions) {
+    this.#executor = executor;
+    this.#options = options;
+    this.inputMetadata = executor.inputs;
+    this.outputMetadata = executor.outputs;
     this.inputNames = Object.freeze(this.inputMetadata.map(({ name }) => name));
     this.outputNames = Object.freeze(this.outputMetadata.map(({ name }) => name));
-    this.#fetchable = [...this.outputNames, ...taps];
+    this.#fetchable = [...this.outputNames, ...(options.taps ?? [])];
   }
 
   /**
+   * With `env.wasm.proxy`, a session of a file lives in a Worker; one of a model in memory always computes on
+   * this thread.
+   *
    * @param source A model in memory, which stays the caller's, any source that {@link loadModel} takes, or
    * one with the bytes of {@link InferenceSession.toPlan}.
-   * @throws RequantError what loadModel throws, INVALID_ARGUMENT for an unknown option, tap or kernel, and
-   * INVALID_PLAN for a plan that cannot be used here (any more).
+   * @throws RequantError what loadModel throws, INVALID_ARGUMENT for an unknown option, tap or kernel,
+   * INVALID_PLAN for a plan that cannot be used here (any more), and with the option `quantize` what
+   * {@link quantize} throws.
    */
-  static async create(
+  static create(
     source: Source | Model | QuantizedModel,
-    options: SessionOptions = {},
+    options?: SessionOptions,
+  ): Promise<InferenceSession>;
+  /** Of a part of a buffer, as in onnxruntime-web. */
+  static create(
+    buffer: ArrayBufferLike,
+    byteOffset: number,
+    byteLength?: number,
+    options?: SessionOptions,
+  ): Promise<InferenceSession>;
+  static async create(
+    given: Source | Model | QuantizedModel,
+    second: SessionOptions | number = {},
+    byteLength?: number,
+    last: SessionOptions = {},
   ): Promise<InferenceSession> {
-    checkOptions(options, sessionOptionKinds, 'options');
-    checkRequantize(options.requantize, 'options.requantize');
-    checkOrtOptions(options);
-    const { onProgress, signal, externalData, numThreads, preload, taps = [] } = options;
-    throwIfAborted(signal);
-    let model: Model;
-    let ours = false;
-    if (source instanceof Model) {
-      model = source;
-    } else if (source instanceof QuantizedModel) {
-      model = source.integerModel;
-    } else {
-      const loadOptions = withoutUndefined({
-        onProgress,
-        signal,
-        externalData,
-        numThreads,
-        preload,
-      }) as LoadOptions;
-      const { core, loaded } = await openSource(source, loadOptions);
-      if (isPlan(loaded.bytes)) {
-        const threads = await createdThreads(core, true, numThreads);
-        if (needsOperators(loaded.bytes)) await loadOperators(core);
-        const session = loadPlan(core, loaded.bytes, options, threads);
-        const handle = new Handle(core, session, 'session');
-        try {
-          await loadOperators(
-            core,
-            handle.call((object) => object.functions()),
-          );
-          if (handle.call((object) => object.lowBits())) await loadLowBits(core, false);
-          return new InferenceSession(handle, [], []);
-        } catch (error) {
-          handle.dispose();
-          throw error;
-        }
-      }
-      model = await modelOf(core, loaded, loadOptions);
-      ours = true;
-    }
-    try {
-      const threads = await createdThreads(model.handle.core, ours, numThreads);
-      const { core, object } = model.handle;
-      const outputs = taps.length > 0 ? model.info.outputs.map(({ name }) => name) : [];
-      const planning = { ...options, requantize: options.requantize ?? model.requantize };
-      const { profile } = options;
-      const session = await createCoreSession(core, object, planning, {
-        consume: ours,
-        threads,
-        taps: [...taps],
-        ...(profile === undefined ? {} : { profile }),
-      });
-      const handle = new Handle(core, session, 'session');
-      try {
-        return new InferenceSession(handle, taps, outputs);
-      } catch (error) {
-        handle.dispose();
-        throw error;
-      }
-    } finally {
-      if (ours) model.dispose();
-    }
+    const isPart = typeof second === 'number';
+    const source = isPart ? partOf(given, second, byteLength) : given;
+    const options = isPart ? last : second;
+    checkSessionOptions(options);
+    throwIfAborted(options.signal);
+    const proxy = currentProxy();
+    const isModel = source instanceof Model || source instanceof QuantizedModel;
+    const executor =
+      proxy && !isModel ? await proxy(source, options) : await createLocal(source, options);
+    return new InferenceSession(executor, options);
   }
 
   /**
    * Computes the outputs for these inputs. The work happens on the calling thread before this function
    * returns; {@link createWorker} moves it to another one.
    *
-   * @param feeds A tensor for every input, by name.
+   * @param feeds A tensor for every input, by name: of this package, of onnxruntime-web, or any object with
+   * type, data and dims.
    * @param fetches The outputs (or taps) wanted, default all: an array of names, or an object with tensors by
    * name that are filled, or null for new ones.
    * @returns Tensors with memory of their own, by name.
@@ -199,43 +130,8 @@ export class InferenceSession {
     second?: Fetches | RunOptions,
     third?: RunOptions,
   ): Promise<Record<string, Tensor>> {
-    const { fetches, options } = runArguments(second, third, this.#fetchable);
-    throwIfAborted(options.signal);
-    const { core } = this.#handle;
-    const results = this.#compute(feeds);
-    const outputs: Record<string, Tensor> = {};
-    for (const result of results) {
-      if (fetches && !fetches.has(result.name)) continue;
-      const target = fetches?.get(result.name);
-      if (target) {
-        checkTarget(result, target);
-        copyOutInto(core, result.pointer, bytesOf(target.data));
-      }
-      outputs[result.name] = target ?? toTensor(core, result);
-    }
-    return outputs;
-  }
-
-  // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.
-  #compute(feeds: Feeds): readonly CoreResult[] {
-    checkFeeds(feeds);
-    if (!this.#last?.fits(feeds)) {
-      this.#last?.dispose();
-      this.#last = undefined;
-      try {
-        if (this.#bindable) this.#last = new CoreRun(this.#handle, feeds);
-      } catch (error) {
-        if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
-        this.#bindable = false; // shapes of outputs depend on data
-      }
-    }
-    if (this.#last?.alive) {
-      this.#last.run(Object.values(feeds).map(({ data }) => bytesOf(data)));
-      return this.#last.results;
-    }
-    return withFeeds(this.#handle.core, feeds, (coreFeeds) =>
-      this.#handle.call((session) => session.run(...coreFeeds)),
-    );
+    const { targets, options } = runArguments(second, third, this.#fetchable);
+    return this.#executor.run(feeds, targets, options.signal);
   }
 
   /**
@@ -249,7 +145,7 @@ export class InferenceSession {
    * @throws RequantError what run throws, and UNSUPPORTED when the shape of an output depends on data.
    */
   bind(feeds: Feeds, fetches?: Fetches): BoundRun {
-    return new BoundRun(this.#handle, feeds, fetchTargets(fetches, this.#fetchable));
+    return this.#executor.bind(feeds, fetchTargets(fetches, this.#fetchable));
   }
 
   /**
@@ -257,8 +153,7 @@ export class InferenceSession {
    * that runs as several plans (control flow, shapes that depend on data).
    */
   plan(): Plan | undefined {
-    const plan = this.#handle.json<Partial<Plan>>((session) => session.plan());
-    return plan.steps ? (plan as Plan) : undefined;
+    return this.#executor.plan();
   }
 
   /**
@@ -266,9 +161,41 @@ export class InferenceSession {
    * for trace viewers of it.
    */
   profile(): StepProfile[] {
-    // The core lists all steps of its plan, including those that nobody measured.
-    const steps = this.#handle.json<StepProfile[]>((session) => session.profile());
-    return steps.some(({ runs }) => runs > 0) ? steps : [];
+    return this.#executor.profile();
+  }
+
+  /** Begins a new measurement; the session needs the option `enableProfiling` (or `profile`). */
+  startProfiling(): void {
+    const { enableProfiling, profile, logSeverityLevel } = this.#options;
+    if (!(profile ?? enableProfiling)) {
+      warnOnce(
+        'startProfiling() needs a session with the option enableProfiling',
+        logSeverityLevel,
+      );
+    }
+    this.#executor.fetchProfile().then(
+      (steps) => (this.#profileStart = steps),
+      () => {}, // endProfiling() reports the error
+    );
+  }
+
+  /**
+   * The costs since startProfiling(), or since the session was created, as a trace for trace viewers. With the
+   * option `profileFilePrefix` it is saved, too. It has no operators if the session does not measure them.
+   */
+  async endProfiling(): Promise<ChromeTrace> {
+    const steps = await this.#executor.fetchProfile();
+    const trace = toChromeTrace(since(steps, this.#profileStart ?? []));
+    this.#profileStart = undefined;
+    const { profileFilePrefix: prefix, logSeverityLevel } = this.#options;
+    if (prefix !== undefined) {
+      const name = `${prefix}_${new Date().toISOString().replaceAll(':', '-')}.json`;
+      // Programs written for onnxruntime-web do not wait for this method, so nobody would see a rejection.
+      await saveBytes(name, new TextEncoder().encode(JSON.stringify(trace))).catch(
+        (error: unknown) => warn(String(error), logSeverityLevel),
+      );
+    }
+    return trace;
   }
 
   /**
@@ -281,21 +208,17 @@ export class InferenceSession {
    * shapes that ran last).
    */
   toPlan(): Uint8Array<ArrayBuffer> {
-    return takeBlob(
-      this.#handle.core,
-      this.#handle.call((session) => session.save()),
-    );
+    return this.#executor.toPlan();
   }
 
   /** Gives the memory back; the session cannot be used any more. */
-  release(): Promise<void> {
-    this.#handle.dispose();
-    return Promise.resolve();
+  async release(): Promise<void> {
+    await this.#executor.dispose();
   }
 
   /** Does what {@link release} does, at once. */
   dispose(): void {
-    this.#handle.dispose();
+    void Promise.resolve(this.#executor.dispose()).catch(() => {});
   }
 }
 
@@ -311,7 +234,9 @@ export declare namespace InferenceSession {
   type ValueMetadata = Metadata;
   type FeedsType = Feeds;
   type FetchesType = Fetches;
+  type OnnxValueMapType = Readonly<Record<string, Tensor>>;
   type ReturnType = Record<string, Tensor>;
+  type ExecutionProviderConfig = string | { readonly name: string };
 }
 
 makeDisposable(InferenceSession, function (this: InferenceSession) {

@@ -71,3 +71,18 @@ export function toChromeTrace(
   });
   return { traceEvents, displayTimeUnit: 'ms' };
 }
+
+/** @internal The part of a profile that came after an earlier one of the same session. */
+export function since(
+  profile: readonly StepProfile[],
+  earlier: readonly StepProfile[],
+): StepProfile[] {
+  // Steps have the same places as long as the plan is the same.
+  const same = profile.every(({ name }, at) => name === earlier[at]?.name);
+  if (!same) return [...profile];
+  return profile.map((step, at) => ({
+    ...step,
+    milliseconds: step.milliseconds - earlier[at]!.milliseconds,
+    runs: step.runs - earlier[at]!.runs,
+  }));
+}

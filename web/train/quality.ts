@@ -76,6 +76,8 @@ export class FirstSamples {
   add(sample: CompareSample): void {
     if (this.samples.length >= FirstSamples.#MOST || this.#bytes > FirstSamples.#MOST_BYTES) return;
     this.samples.push(sample);
-    for (const { data } of Object.values(sample.feeds)) this.#bytes += data.byteLength;
+    for (const { data } of Object.values(sample.feeds)) {
+      this.#bytes += (data as Partial<ArrayBufferView>).byteLength ?? 0;
+    }
   }
 }

@@ -9,7 +9,13 @@ import type { OptimizeOptions, OptimizeReport, PlanOptions } from '../model/mode
 import type { ModelInfo } from '../model/model_info.js';
 import type { ExportOptions } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
-import { type Fetches, type RunOptions, checkTarget, runArguments } from '../session/fetches.js';
+import {
+  type Fetches,
+  type RunOptions,
+  type Targets,
+  checkTarget,
+  runArguments,
+} from '../session/fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from '../session/plan.js';
 import type { CallExtras, Connection } from './worker_connection.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
@@ -185,16 +191,24 @@ export class WorkerSession extends Remote {
     second?: Fetches | RunOptions,
     third?: RunOptions,
   ): Promise<Record<string, Tensor>> {
-    const { fetches, options } = runArguments(second, third, this.#fetchable);
-    const args = [packFeeds(feeds), fetches && [...fetches.keys()]];
-    const { signal } = options;
+    const { targets, options } = runArguments(second, third, this.#fetchable);
+    return this.runTargets(feeds, targets, options.signal);
+  }
+
+  /** @internal Runs with arguments that are checked. */
+  async runTargets(
+    feeds: Feeds,
+    targets: Targets | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Record<string, Tensor>> {
+    const args = [packFeeds(feeds), targets && [...targets.keys()]];
     const outputs = unpackFeeds(await this.call<PackedFeeds>('run', args, { signal }));
-    for (const [name, target] of fetches ?? []) {
+    for (const [name, target] of targets ?? []) {
       if (!target) continue;
       const { type, dims, data } = outputs[name]!;
-      checkTarget({ name, type, dims }, target);
-      bytesOf(target.data).set(bytesOf(data));
-      outputs[name] = target;
+      checkTarget({ name, type, dims }, target.tensor);
+      bytesOf(target.tensor.data).set(bytesOf(data));
+      outputs[name] = target.given;
     }
     return outputs;
   }

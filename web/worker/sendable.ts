@@ -4,7 +4,7 @@ import { checkKind, withoutUndefined } from '../base/options.js';
 import { type Source, isNode, isResponse, readSource, ready } from '../base/source.js';
 import type { WasmEnv } from '../engine/env.js';
 import { variantFor } from '../engine/load_core.js';
-import { checkBinaries, compiled, isGiven } from '../engine/modules.js';
+import { checkBinaries, compiled, isGiven, ownPaths } from '../engine/modules.js';
 import type { LoadOptions } from '../model/load_options.js';
 import type { WasmFile } from '../own_files.js';
 import type { CallExtras } from './worker_connection.js';
@@ -78,11 +78,12 @@ function mapValues<T, R>(object: Record<string, T>, map: (value: T) => R): Recor
  */
 export async function sendableSettings(settings: WasmEnv): Promise<Partial<WasmEnv>> {
   checkBinaries(settings);
-  const { numThreads, wasmPaths, workerPaths, wasmBinary } = settings;
+  const { numThreads, workerPaths, wasmBinary, initTimeout } = settings;
   return withoutUndefined({
     simd: wasmBinary ? variantFor(settings) : settings.simd,
     numThreads,
-    wasmPaths: absolutePaths(wasmPaths),
+    initTimeout,
+    wasmPaths: absolutePaths(ownPaths(settings)),
     workerPaths: absolutePaths(workerPaths),
     wasmBinary: wasmBinary && (await compiled(`requant-${variantFor(settings)}.wasm`, settings)),
   }) as Partial<WasmEnv>;

@@ -4,7 +4,7 @@ import { type CompareOptions, type CompareSample, compare } from '../analyze/com
 import { RequantError } from '../base/errors.js';
 import { type Source, importNode, isNode } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
-import { type WasmEnv, env } from '../engine/env.js';
+import { type Env, type WasmEnv, env } from '../engine/env.js';
 import { askForModules } from '../engine/modules.js';
 import { loadModel, parseModel } from '../model/load_model.js';
 import type { LoadOptions } from '../model/load_options.js';
@@ -116,8 +116,9 @@ function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined)
 }
 
 const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
-  setEnv(_call, wasm: Partial<WasmEnv>) {
+  setEnv(_call, wasm: Partial<WasmEnv>, others: Pick<Env, 'logLevel' | 'debug'>) {
     Object.assign(env.wasm, wasm);
+    Object.assign(env, others);
   },
   engineInfo: () => engineInfo(),
   async loadModel(call, source: Source, options: LoadOptions, progress: boolean) {
@@ -132,10 +133,21 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   async parseModel(_call, text: string) {
     return { ref: keep(await parseModel(text)) };
   },
-  async createSession(call, source: Source | Ref, options: SessionOptions, progress: boolean) {
+  async createSession(
+    call,
+    source: Source | Ref,
+    options: SessionOptions,
+    progress: boolean,
+    samples?: { length?: number },
+  ) {
     const { signal, onProgress } = call;
+    const unpack = (feeds: PackedFeeds) => unpackFeeds(feeds);
+    const { quantize } = options;
     const session = await InferenceSession.create(isRef(source) ? either(source.ref) : source, {
       ...options,
+      ...(samples && typeof quantize === 'object'
+        ? { quantize: { ...quantize, calibration: call.items(unpack, samples.length) } }
+        : {}),
       signal,
       ...(progress ? { onProgress } : {}),
     });

@@ -5,7 +5,7 @@
 import type { CompareOptions, CompareReport, CompareSample } from '../analyze/compare.js';
 import { checkIterable, lengthOf, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
-import { checkKind } from '../base/options.js';
+import { checkKind, withoutUndefined } from '../base/options.js';
 import type { Source } from '../base/source.js';
 import type { EngineInfo } from '../engine/engine_info.js';
 import { env } from '../engine/env.js';
@@ -83,7 +83,14 @@ export class RequantWorker {
     source: Source | WorkerModel | WorkerQuantizedModel,
     options: SessionOptions = {},
   ): Promise<WorkerSession> {
-    const { plain, extras } = await splitLoadOptions(options);
+    const { quantize, ...others } = options;
+    const { plain, extras } = await splitLoadOptions(others);
+    // Samples are sent one at a time, the rest with the options.
+    const calibrated = typeof quantize === 'object' ? quantize : undefined;
+    const { calibration, ...rest } = calibrated ?? {};
+    if (calibrated) checkIterable(calibration, 'options.quantize.calibration');
+    const how = calibrated ? rest : quantize;
+    const samples = calibrated && withoutUndefined({ length: lengthOf(calibration!) });
     const used = source instanceof Remote ? [source] : [];
     const from =
       source instanceof Remote
@@ -93,7 +100,17 @@ export class RequantWorker {
       ref: number;
       inputMetadata: readonly ValueMetadata[];
       outputMetadata: readonly ValueMetadata[];
-    }>('createSession', [from, plain, options.onProgress !== undefined], extras, used);
+    }>(
+      'createSession',
+      [
+        from,
+        withoutUndefined({ ...plain, quantize: how }),
+        options.onProgress !== undefined,
+        samples,
+      ],
+      calibration ? { ...extras, source: calibration, pack: packFeeds } : extras,
+      used,
+    );
     const { taps = [] } = options;
     return new WorkerSession(this, ref, inputMetadata, outputMetadata, taps);
   }
@@ -209,7 +226,7 @@ makeDisposable(RequantWorker, function (this: RequantWorker) {
 
 /**
  * Starts a worker (a module Worker in browsers, worker_threads in Node) with an engine of its own, so that
- * loading, quantizing and running leave the calling thread free. It gets the present settings of `env.wasm`.
+ * loading, quantizing and running leave the calling thread free. It gets the present settings of `env.wasm`, `env.logLevel` and `env.debug`.
  * In Node it keeps the process alive only while a call is running.
  *
  * @throws RequantError LOAD_FAILED when the worker's script or the module of `env.wasm.wasmBinary` cannot be
@@ -226,7 +243,8 @@ export async function createWorker(): Promise<RequantWorker> {
   const connection = new Connection((file) => moduleFor(file, settings));
   try {
     await Promise.all([prefetchMain(settings), connection.open()]);
-    await connection.call('setEnv', [await sendableSettings(settings)]);
+    const { logLevel, debug } = env;
+    await connection.call('setEnv', [await sendableSettings(settings), { logLevel, debug }]);
   } catch (error) {
     await connection.terminate();
     throw error;

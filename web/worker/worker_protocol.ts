@@ -2,7 +2,7 @@
 
 import { RequantError, type RequantErrorCode } from '../base/errors.js';
 import { Tensor, type TensorDataMap, type TensorType } from '../base/tensor.js';
-import { type Feeds, checkFeeds } from '../engine/heap.js';
+import { type Feeds, ownFeeds } from '../engine/heap.js';
 import type { WasmFile } from '../own_files.js';
 
 export interface PackedTensor {
@@ -41,9 +41,11 @@ export type Response =
   | { kind: 'module'; file: WasmFile };
 
 export function packFeeds(feeds: Feeds): PackedFeeds {
-  checkFeeds(feeds);
   return Object.fromEntries(
-    Object.entries(feeds).map(([name, { type, data, dims }]) => [name, { type, data, dims }]),
+    Object.entries(ownFeeds(feeds)).map(([name, { type, data, dims }]) => [
+      name,
+      { type, data, dims },
+    ]),
   );
 }
 

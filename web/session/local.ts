@@ -1,0 +1,140 @@
+// Runs of sessions on the calling thread.
+
+import { throwIfAborted } from '../base/abort.js';
+import { type RequantError, invalidArgument } from '../base/errors.js';
+import { type Tensor, bytesOf } from '../base/tensor.js';
+import type { CoreResult, CoreSession } from '../core.js';
+import {
+  type Feeds,
+  Handle,
+  type OwnFeeds,
+  copyOutInto,
+  ownFeeds,
+  takeBlob,
+  toTensor,
+  withFeeds,
+} from '../engine/heap.js';
+import type { ValueInfo } from '../model/model_info.js';
+import { BoundRun } from './bound_run.js';
+import { CoreRun } from './core_run.js';
+import type { Executor } from './executor.js';
+import { type Targets, checkTarget } from './fetches.js';
+import type { Plan, StepProfile, ValueMetadata } from './plan.js';
+
+function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
+  return Object.freeze(
+    info.map(({ name, type, dims }) =>
+      Object.freeze({ name, isTensor: true as const, type, shape: Object.freeze([...dims]) }),
+    ),
+  );
+}
+
+/** @internal A session of the core. */
+export class LocalExecutor implements Executor {
+  readonly inputs: readonly ValueMetadata[];
+  readonly outputs: readonly ValueMetadata[];
+  readonly #handle: Handle<CoreSession>;
+  #last: CoreRun | undefined;
+  #bindable = true;
+
+  /** Takes the handle over, and disposes of it if it throws INVALID_ARGUMENT for a tap that is not there. */
+  constructor(
+    handle: Handle<CoreSession>,
+    taps: readonly string[],
+    modelOutputs: readonly string[],
+  ) {
+    this.#handle = handle;
+    try {
+      const info = handle.json<{ inputs: ValueInfo[]; outputs: ValueInfo[] }>((session) =>
+        session.info(),
+      );
+      const missing = taps.find((tap) => !info.outputs.some(({ name }) => name === tap));
+      if (missing !== undefined) {
+        throw invalidArgument(
+          `there is no value "${missing}" to tap`,
+          missing,
+          'Optimization may have removed it: then use optimize: false.',
+        );
+      }
+      const isTap = new Set(taps.filter((tap) => !modelOutputs.includes(tap)));
+      this.inputs = metadata(info.inputs);
+      this.outputs = metadata(info.outputs.filter(({ name }) => !isTap.has(name)));
+    } catch (error) {
+      handle.dispose();
+      throw error;
+    }
+  }
+
+  // An async function turns what it throws into a rejection.
+  async run(
+    feeds: Feeds,
+    targets: Targets | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Record<string, Tensor>> {
+    throwIfAborted(signal);
+    const { core } = this.#handle;
+    const results = this.#compute(ownFeeds(feeds));
+    const outputs: Record<string, Tensor> = {};
+    for (const result of results) {
+      if (targets && !targets.has(result.name)) continue;
+      const target = targets?.get(result.name);
+      if (target) {
+        checkTarget(result, target.tensor);
+        copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
+      }
+      outputs[result.name] = target?.given ?? toTensor(core, result);
+    }
+    return outputs;
+  }
+
+  // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.
+  #compute(feeds: OwnFeeds): readonly CoreResult[] {
+    if (!this.#last?.fits(feeds)) {
+      this.#last?.dispose();
+      this.#last = undefined;
+      try {
+        if (this.#bindable) this.#last = new CoreRun(this.#handle, feeds);
+      } catch (error) {
+        if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
+        this.#bindable = false; // shapes of outputs depend on data
+      }
+    }
+    if (this.#last?.alive) {
+      this.#last.run(Object.values(feeds).map(({ data }) => bytesOf(data)));
+      return this.#last.results;
+    }
+    return withFeeds(this.#handle.core, feeds, (coreFeeds) =>
+      this.#handle.call((session) => session.run(...coreFeeds)),
+    );
+  }
+
+  bind(feeds: Feeds, targets: Targets | undefined): BoundRun {
+    return new BoundRun(this.#handle, ownFeeds(feeds), targets);
+  }
+
+  plan(): Plan | undefined {
+    const plan = this.#handle.json<Partial<Plan>>((session) => session.plan());
+    return plan.steps ? (plan as Plan) : undefined;
+  }
+
+  profile(): StepProfile[] {
+    // The core lists all steps of its plan, including those that nobody measured.
+    const steps = this.#handle.json<StepProfile[]>((session) => session.profile());
+    return steps.some(({ runs }) => runs > 0) ? steps : [];
+  }
+
+  fetchProfile(): Promise<StepProfile[]> {
+    return Promise.resolve(this.profile());
+  }
+
+  toPlan(): Uint8Array<ArrayBuffer> {
+    return takeBlob(
+      this.#handle.core,
+      this.#handle.call((session) => session.save()),
+    );
+  }
+
+  dispose(): void {
+    this.#handle.dispose();
+  }
+}
