@@ -39,6 +39,10 @@ export const documents = {
   'docs/cli.md': { places: ['clone'] },
   'docs/conformance.md': { places: ['clone'] },
   'docs/lexicon.md': { places: ['clone'] },
+  'docs/migrating.md': {
+    places: ['package'],
+    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
+  },
   'docs/systems.md': { places: ['clone'] },
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },
@@ -48,6 +52,7 @@ export const documents = {
 export const needs = {
   page: 'it needs a page: it is type-checked against the DOM here, tests/browser opens the whole pages',
   bundler: 'it needs a bundler: tests/browser/bundlers runs the same lines',
+  hub: 'it needs @huggingface/transformers and a model of its hub: tests/node/transformers has local ones',
   networks: 'it needs networks and data that are no part of a clone',
   time: 'it measures for minutes, and builds or fetches what it measures',
   install: 'it gets the project and installs it, as this test did by itself',
@@ -326,6 +331,9 @@ export function typeProblems(blocks, folder, exports = {}) {
       ? ts.createSourceFile(name, texts.get(name), rest[0], true)
       : getSourceFile.call(host, name, ...rest);
   host.getCurrentDirectory = () => folder;
+  // Packages that examples import and that are not installed here.
+  const others = path.join(folder, 'other_packages.d.ts');
+  texts.set(others, "declare module '@huggingface/transformers';\n");
   const program = ts.createProgram([...texts.keys()], typeOptions, host);
   return ts
     .getPreEmitDiagnostics(program)
