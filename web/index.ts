@@ -84,7 +84,7 @@ export type {
   PlanOptions,
 } from './model/model.js';
 export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
-export type { LoadOptions } from './model/load_options.js';
+export type { ExternalData, ExternalDataFile, LoadOptions } from './model/load_options.js';
 export type { RequantizeMode } from './model/planning.js';
 export { generateC, generateJson } from './export/generate.js';
 export type {

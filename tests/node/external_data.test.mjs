@@ -69,6 +69,50 @@ describe('external data', () => {
     }
   });
 
+  test('has all forms of onnxruntime-web', async () => {
+    const url = `data:application/octet-stream;base64,${Buffer.from(weights).toString('base64')}`;
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-'));
+    try {
+      const file = path.join(folder, 'w.bin');
+      writeFileSync(file, weights);
+      for (const [name, externalData] of [
+        ['w.bin', [{ path: 'w.bin', data: weights }]],
+        ['w.bin', [{ path: './w.bin', data: weights.buffer }]],
+        ['./w.bin', [{ path: 'w.bin', data: new Blob([weights]) }]],
+        ['w.bin', [{ path: 'w.bin', data: new File([weights], 'other.bin') }]],
+        ['w.bin', [{ path: 'w.bin', data: url }]],
+        ['w.bin', [{ path: 'w.bin', data: new URL(url) }]],
+        ['w.bin', [{ path: 'w.bin', data: file }]],
+        [
+          'w.bin',
+          [
+            { path: 'other.bin', data: new Uint8Array(1) },
+            { path: 'w.bin', data: file },
+          ],
+        ],
+        [file, [file]],
+        ['./w.bin', { 'w.bin': weights }],
+        ['w.bin', { './w.bin': weights }],
+      ]) {
+        const session = await InferenceSession.create(externalModel(name), { externalData });
+        assert.deepEqual((await session.run(feeds)).y.data, Float32Array.of(11, 22, 33));
+        session.dispose();
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+    for (const [externalData, value] of [
+      ['w.bin', 'options.externalData'],
+      [[7], 'options.externalData[0]'],
+      [[{ data: weights }], 'options.externalData[0].path'],
+    ]) {
+      await assert.rejects(
+        loadModel(externalModel('w.bin'), { externalData }),
+        isError('INVALID_ARGUMENT', { value }),
+      );
+    }
+  });
+
   test('that is missing or elsewhere is named', async () => {
     await assert.rejects(
       loadModel(externalModel('w.bin')),

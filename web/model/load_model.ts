@@ -15,7 +15,7 @@ import {
   prefetchLowBits,
   prefetchParts,
 } from '../engine/load_core.js';
-import { type LoadOptions, loadOptionKinds } from './load_options.js';
+import { type LoadOptions, externalFiles, loadOptionKinds } from './load_options.js';
 import { Model } from './model.js';
 import { isPlan } from './plan_file.js';
 
@@ -35,13 +35,15 @@ function checkExternalName(name: string): void {
 async function readExternal(
   names: readonly string[],
   loaded: Loaded,
-  { externalData = {}, signal }: LoadOptions,
+  { externalData, signal }: LoadOptions,
 ): Promise<Map<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
+  const given = externalFiles(externalData);
   for (const name of names) {
     let source: Parameters<typeof readSource>[0];
-    if (Object.hasOwn(externalData, name)) {
-      source = externalData[name]!;
+    const own = given.get(name.replace(/^(\.\/)+/, ''));
+    if (own !== undefined) {
+      source = own;
     } else if (loaded.location) {
       checkExternalName(name);
       source = besides(loaded.location, name);

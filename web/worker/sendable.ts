@@ -5,7 +5,7 @@ import { type Source, isNode, isResponse, readSource, ready } from '../base/sour
 import type { WasmEnv } from '../engine/env.js';
 import { variantFor } from '../engine/load_core.js';
 import { checkBinaries, compiled, isGiven, ownPaths } from '../engine/modules.js';
-import type { LoadOptions } from '../model/load_options.js';
+import { type LoadOptions, externalFiles } from '../model/load_options.js';
 import type { WasmFile } from '../own_files.js';
 import type { CallExtras } from './worker_connection.js';
 
@@ -38,7 +38,8 @@ export async function splitLoadOptions<T extends LoadOptions>(options: T) {
   const { onProgress, signal, externalData, ...rest } = options;
   const send = async ([name, file]: [string, Source]) => [name, await sendable(file, signal)];
   const files =
-    externalData && Object.fromEntries(await Promise.all(Object.entries(externalData).map(send)));
+    externalData &&
+    Object.fromEntries(await Promise.all([...externalFiles(externalData)].map(send)));
   return {
     plain: withoutUndefined({ ...rest, externalData: files }),
     extras: { onProgress, signal } as CallExtras,
