@@ -242,14 +242,17 @@ val ReadModel(double pointer, double size, const val& names, const val& pointers
   });
 }
 
-val ExternalFilesOf(double pointer, double size) {
+val FileNeedsOf(double pointer, double size) {
   return Guard([&] {
-    val names = val::array();
-    for (const std::string& name :
-         ExternalDataLocations({Pointer(pointer), static_cast<size_t>(size)})) {
-      names.call<void>("push", name);
-    }
-    return names;
+    const FileNeeds needs = NeedsOf({Pointer(pointer), static_cast<size_t>(size)});
+    val files = val::array();
+    for (const std::string& name : needs.files) files.call<void>("push", name);
+    val functions = val::array();
+    if (needs.function) functions.call<void>("push", Address(needs.function));
+    val out = val::object();
+    out.set("files", files);
+    out.set("functions", functions);
+    return out;
   });
 }
 
@@ -316,7 +319,7 @@ EMSCRIPTEN_BINDINGS(requant) {
   function("allocate", &Allocate);
   function("free", &Free);
   function("readOnnx", &ReadModel);
-  function("externalFiles", &ExternalFilesOf);
+  function("fileNeeds", &FileNeedsOf);
   function("createSession", &CreateSession);
   function("loadPlan", &LoadSession);
   function("operators", &OperatorsJson);

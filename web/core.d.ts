@@ -304,7 +304,7 @@ export interface Core {
     externalPointers: number[],
     externalSizes: number[],
   ): CoreModel | Failure;
-  externalFiles(pointer: number, size: number): string[] | Failure;
+  fileNeeds(pointer: number, size: number): { files: string[]; functions: number[] } | Failure;
   createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;
   loadPlan(pointer: number, size: number, options: CoreSessionOptions): CoreSession | Failure;
   operators(): string | Failure;

@@ -1,6 +1,7 @@
-// Lists the files outside the model that hold its tensors.
+// Tells what a file needs to be read: files that hold its tensors, and functions that load late.
 #include <set>
 
+#include "onnx/local_functions.h"
 #include "onnx/read.h"
 #include "onnx/read_parts.h"
 #include "onnx/tags.h"
@@ -20,7 +21,12 @@ void ForEach(Message message, Tag tag, Visit&& visit) {
   }
 }
 
-void CollectLocations(Message tensor, std::set<std::string>& out) {
+struct Needs {
+  std::set<std::string> files;
+  bool late = false;
+};
+
+void CollectLocations(Message tensor, Needs& needs) {
   using Entry = onnx_tags::StringStringEntryProto;
   ForEach(tensor, onnx_tags::TensorProto::kExternalData, [&](Message entry) {
     std::string key;
@@ -37,33 +43,90 @@ void CollectLocations(Message tensor, std::set<std::string>& out) {
           entry.Skip();
       }
     }
-    if (key == "location") out.insert(value);
+    if (key == "location") needs.files.insert(value);
   });
 }
 
-/// Collects the files of a graph and of the bodies in it; `depth` graphs are around it.
-void CollectFromGraph(Message graph, int depth, std::set<std::string>& out) {
-  if (depth > kDeepestSubgraph) return;  // the reader refuses such a file
-  ForEach(graph, onnx_tags::GraphProto::kInitializer,
-          [&](Message tensor) { CollectLocations(tensor, out); });
-  ForEach(graph, onnx_tags::GraphProto::kNode, [&](Message node) {
-    ForEach(node, onnx_tags::NodeProto::kAttribute, [&](Message attribute) {
-      ForEach(attribute, onnx_tags::AttributeProto::kTensor,
-              [&](Message tensor) { CollectLocations(tensor, out); });
-      ForEach(attribute, onnx_tags::AttributeProto::kGraph,
-              [&](Message body) { CollectFromGraph(body, depth + 1, out); });
-    });
+void CollectFromSparse(Message sparse, Needs& needs) {
+  using Tag = onnx_tags::SparseTensorProto;
+  needs.late = true;
+  while (sparse.Next()) {
+    const Tag tag = sparse.tag<Tag>();
+    if (tag == Tag::kValues || tag == Tag::kIndices) {
+      CollectLocations(sparse.Child(), needs);
+    } else {
+      sparse.Skip();
+    }
+  }
+}
+
+void CollectFromGraph(Message graph, int depth, Needs& needs);
+
+void CollectFromNode(Message node, int depth, Needs& needs) {
+  using Tag = onnx_tags::AttributeProto;
+  ForEach(node, onnx_tags::NodeProto::kAttribute, [&](Message attribute) {
+    while (attribute.Next()) {
+      switch (attribute.tag<Tag>()) {
+        case Tag::kTensor:
+          CollectLocations(attribute.Child(), needs);
+          break;
+        case Tag::kSparseTensor:
+          CollectFromSparse(attribute.Child(), needs);
+          break;
+        case Tag::kGraph:
+          CollectFromGraph(attribute.Child(), depth + 1, needs);
+          break;
+        default:
+          attribute.Skip();
+      }
+    }
   });
+}
+
+/// Collects from a graph and from the bodies in it; `depth` graphs are around it.
+void CollectFromGraph(Message graph, int depth, Needs& needs) {
+  using Tag = onnx_tags::GraphProto;
+  if (depth > kDeepestSubgraph) return;  // the reader refuses such a file
+  while (graph.Next()) {
+    switch (graph.tag<Tag>()) {
+      case Tag::kInitializer:
+        CollectLocations(graph.Child(), needs);
+        break;
+      case Tag::kSparseInitializer:
+        CollectFromSparse(graph.Child(), needs);
+        break;
+      case Tag::kNode:
+        CollectFromNode(graph.Child(), depth, needs);
+        break;
+      default:
+        graph.Skip();
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<std::string> ExternalDataLocations(std::span<const uint8_t> file) {
+FileNeeds NeedsOf(std::span<const uint8_t> file) {
+  using Tag = onnx_tags::ModelProto;
   return Guarded([&] {
-    std::set<std::string> locations;
-    ForEach(Message(file), onnx_tags::ModelProto::kGraph,
-            [&](Message graph) { CollectFromGraph(graph, 0, locations); });
-    return std::vector<std::string>(locations.begin(), locations.end());
+    Needs needs;
+    Message model(file);
+    while (model.Next()) {
+      switch (model.tag<Tag>()) {
+        case Tag::kGraph:
+          CollectFromGraph(model.Child(), 0, needs);
+          break;
+        case Tag::kFunctions:
+          needs.late = true;
+          ForEach(model.Child(), onnx_tags::FunctionProto::kNode,
+                  [&](Message node) { CollectFromNode(node, 0, needs); });
+          break;
+        default:
+          model.Skip();
+      }
+    }
+    return FileNeeds{{needs.files.begin(), needs.files.end()},
+                     needs.late ? kReadLocalFunctions.entry() : nullptr};
   });
 }
 

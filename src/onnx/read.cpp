@@ -7,77 +7,44 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ir/verify.h"
+#include "onnx/local_functions.h"
+#include "onnx/model_reader.h"
 #include "onnx/read_parts.h"
 #include "onnx/tags.h"
 #include "onnx/upgrade.h"
 
 namespace requant {
-namespace {
 
-std::string NormalizeDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+std::string NormalizeDomain(std::string domain) {
+  return domain == "ai.onnx" ? std::string() : std::move(domain);
+}
 
-struct NodeParts {
-  std::string op_type;
-  std::string domain;
-  std::string name;
-  std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
-  std::vector<protozero::data_view> attributes;
+Graph ModelReader::Read() {
+  ReadModel(Message(file_.bytes));
+  graph_.SortTopologically();
+  UpgradeOpset(graph_);
+  VerifyGraph(graph_);
+  return std::move(graph_);
+}
 
-  /// The node's name in errors, before the graph has named it.
-  std::string Label() const { return !name.empty() ? name : op_type; }
-};
-
-class ModelReader : public SubgraphReader {
- public:
-  ModelReader(const SharedBytes& file, const ReadOptions& options, int depth = 0)
-      : file_(file), options_(options), depth_(depth) {}
-
-  Graph Read() {
-    ReadModel(Message(file_.bytes));
-    graph_.SortTopologically();
-    UpgradeOpset(graph_);
-    VerifyGraph(graph_);
-    return std::move(graph_);
-  }
-
-  Subgraph ReadSubgraph(Message message) override {
-    if (depth_ >= kDeepestSubgraph) InvalidFile("subgraphs are nested too deeply");
-    ModelReader inner(file_, options_, depth_ + 1);
-    inner.graph_.opsets = graph_.opsets;
-    inner.ReadGraph(message);
-    inner.graph_.SortTopologically();
-    UpgradeOpset(inner.graph_);
-    VerifyGraph(inner.graph_);
-    return std::make_shared<Graph>(std::move(inner.graph_));
-  }
-
- private:
-  void ReadModel(Message message);
-  void ReadOpset(Message message);
-  void ReadMetadata(Message message);
-  void ReadGraph(Message message);
-  void ReadInitializer(Message message);
-  NodeParts ReadNodeParts(Message message);
-  void AddNode(const NodeParts& parts);
-  void CheckOpsets(int64_t ir_version);
-  void CheckDefined();
-
-  Value* Declare(const std::string& name) {
-    Value* value = graph_.FindValue(name);
-    return value ? value : graph_.AddValue(name);
-  }
-
-  const SharedBytes& file_;
-  const ReadOptions& options_;
-  int depth_;  // how many graphs are around this one; 0: the model's own graph
-  Graph graph_;
-};
+Subgraph ModelReader::ReadSubgraph(Message message) {
+  if (depth_ >= kDeepestSubgraph) InvalidFile("subgraphs are nested too deeply");
+  ModelReader inner(file_, options_, depth_ + 1);
+  inner.graph_.opsets = graph_.opsets;
+  inner.functions_ = functions_;
+  inner.SetScope(scope_, false);
+  inner.ReadGraph(message);
+  inner.graph_.SortTopologically();
+  UpgradeOpset(inner.graph_);
+  VerifyGraph(inner.graph_);
+  return std::make_shared<Graph>(std::move(inner.graph_));
+}
 
 void ModelReader::ReadModel(Message message) {
   using Tag = onnx_tags::ModelProto;
   int64_t ir_version = 0;
   std::optional<protozero::data_view> graph;
+  std::vector<protozero::data_view> functions;
   while (message.Next()) {
     switch (message.tag<Tag>()) {
       case Tag::kIrVersion:
@@ -94,18 +61,19 @@ void ModelReader::ReadModel(Message message) {
         ReadMetadata(message.Child());
         break;
       case Tag::kFunctions:
-        Fail(ErrorCode::kUnsupported, "the model defines functions of its own",
-             {.hint = "inline them first (onnx.inliner.inline_local_functions)"});
+        functions.push_back(message.View());
+        break;
       default:
         message.Skip();
     }
   }
   if (!graph) InvalidFile("the file has no graph");
   CheckOpsets(ir_version);
+  if (!functions.empty()) functions_ = kReadLocalFunctions(functions, *graph, graph_.opsets);
   ReadGraph(Message(*graph));
 }
 
-void ModelReader::ReadOpset(Message message) {
+OpsetImport ReadOpsetImport(Message message) {
   using Tag = onnx_tags::OperatorSetIdProto;
   std::string domain;
   int64_t version = 0;
@@ -124,9 +92,14 @@ void ModelReader::ReadOpset(Message message) {
   if (version < 1 || version > std::numeric_limits<int>::max()) {
     InvalidFile(StrCat("opset version ", version, " of domain '", domain, "'"));
   }
-  const auto [entry, added] = graph_.opsets.emplace(domain, static_cast<int>(version));
-  if (!added && entry->second != version) {
-    InvalidFile(StrCat("domain '", domain, "' is imported twice"));
+  return {std::move(domain), static_cast<int>(version)};
+}
+
+void ModelReader::ReadOpset(Message message) {
+  const OpsetImport import = ReadOpsetImport(message);
+  const auto [entry, added] = graph_.opsets.emplace(import.domain, import.version);
+  if (!added && entry->second != import.version) {
+    InvalidFile(StrCat("domain '", import.domain, "' is imported twice"));
   }
 }
 
@@ -178,7 +151,7 @@ void ModelReader::ReadGraph(Message message) {
         graph_.name = message.String();
         break;
       case Tag::kInitializer:
-        ReadInitializer(message.Child());
+        AddInitializer(ReadTensorMessage(message.Child(), file_, options_.external, ""));
         break;
       case Tag::kInput:
         inputs.push_back(ReadValueInfo(message.Child()));
@@ -190,8 +163,8 @@ void ModelReader::ReadGraph(Message message) {
         infos.push_back(ReadValueInfo(message.Child()));
         break;
       case Tag::kSparseInitializer:
-        Fail(ErrorCode::kUnsupported, "the model has sparse initializers",
-             {.hint = "save the model with dense tensors"});
+        AddInitializer(kReadSparseTensor(message.Child(), file_, options_.external, ""));
+        break;
       default:
         message.Skip();
     }
@@ -259,8 +232,7 @@ void ModelReader::CheckDefined() {
   }
 }
 
-void ModelReader::ReadInitializer(Message message) {
-  NamedTensor read = ReadTensorMessage(message, file_, options_.external, "");
+void ModelReader::AddInitializer(NamedTensor read) {
   if (read.name.empty()) InvalidFile("an initializer has no name");
   if (graph_.FindValue(read.name)) {
     InvalidFile(StrCat("initializer '", read.name, "' is there twice"), {.value = read.name});
@@ -268,7 +240,7 @@ void ModelReader::ReadInitializer(Message message) {
   graph_.AddConstant(read.name, std::move(read.tensor));
 }
 
-NodeParts ModelReader::ReadNodeParts(Message message) {
+NodeParts ReadNodeParts(Message message) {
   using Tag = onnx_tags::NodeProto;
   NodeParts parts;
   while (message.Next()) {
@@ -291,6 +263,9 @@ NodeParts ModelReader::ReadNodeParts(Message message) {
       case Tag::kDomain:
         parts.domain = NormalizeDomain(message.String());
         break;
+      case Tag::kOverload:
+        parts.overload = message.String();
+        break;
       default:
         message.Skip();
     }
@@ -299,22 +274,46 @@ NodeParts ModelReader::ReadNodeParts(Message message) {
   return parts;
 }
 
+void ModelReader::ReadAttributeInto(Message message, const NodeParts& parts,
+                                    AttributeMap& attributes) {
+  ReadAttribute(message, parts.op_type, parts.Label(), file_, options_.external, *this,
+                scope_ ? &scope_->attributes : nullptr, attributes);
+}
+
+Value* ModelReader::InputOf(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (scope_ && !own_scope_) {
+    // A subgraph of a function's body may read an input that the call leaves out.
+    const auto outer = scope_->names.find(name);
+    if (outer != scope_->names.end() && outer->second.empty()) return nullptr;
+  }
+  return Declare(name);
+}
+
+Value* ModelReader::Captured(const std::string& name, const NodeParts& parts) {
+  if (!own_scope_) return Declare(name);
+  const auto outer = scope_->names.find(name);
+  if (outer == scope_->names.end() || outer->second.empty()) {
+    InvalidFile(StrCat("node '", parts.Label(), "' reads '", name, "', which nothing defines"),
+                {.node = parts.Label(), .value = name});
+  }
+  return Declare(outer->second);
+}
+
 void ModelReader::AddNode(const NodeParts& parts) {
   AttributeMap attributes;
   for (const protozero::data_view& view : parts.attributes) {
-    ReadAttribute(Message(view), parts.op_type, parts.Label(), file_, options_.external, *this,
-                  attributes);
+    ReadAttributeInto(Message(view), parts, attributes);
   }
+  if (functions_ && kExpandCall(*this, parts, attributes)) return;
   std::vector<Value*> inputs;
-  for (const std::string& name : parts.inputs) {
-    inputs.push_back(name.empty() ? nullptr : Declare(name));
-  }
+  for (const std::string& name : parts.inputs) inputs.push_back(InputOf(name));
   for (const auto& [name, attribute] : attributes.entries()) {
     const auto* body = std::get_if<Subgraph>(&attribute);
     if (body == nullptr) continue;
     const std::vector<Value*>& all = (*body)->inputs();
     for (size_t i = all.size() - (*body)->captured; i < all.size(); ++i) {
-      inputs.push_back(Declare(all[i]->name));
+      inputs.push_back(Captured(all[i]->name, parts));
     }
   }
   std::vector<Value*> outputs;
@@ -327,13 +326,12 @@ void ModelReader::AddNode(const NodeParts& parts) {
     }
     outputs.push_back(value);
   }
+  if (functions_) kRaiseNode(graph_, {parts, attributes, inputs, outputs}, *functions_, scope_);
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
   while (!outputs.empty() && outputs.back() == nullptr) outputs.pop_back();
   graph_.AddNode(parts.op_type, parts.domain, std::move(inputs), std::move(outputs),
                  std::move(attributes), parts.name);
 }
-
-}  // namespace
 
 Graph ReadOnnx(const SharedBytes& file, const ReadOptions& options) {
   return Guarded([&] { return ModelReader(file, options).Read(); });

@@ -10,22 +10,26 @@
 namespace requant {
 
 struct ReadOptions {
-  ExternalFiles external;  // see ExternalDataLocations
+  ExternalFiles external;  // see NeedsOf
 };
 
 /// Parses a ModelProto. Constants stay views of the file's bytes where alignment allows, so the
 /// owner lives as long as any tensor of the graph. Nodes come out sorted, declared types
 /// (value_info) are kept, initializers that are also inputs become constants, and models of opset 1
-/// to 6 are upgraded to opset 7.
+/// to 6 are upgraded to opset 7. Calls of the model's own functions become the nodes of their
+/// bodies, named `call/inner`, and sparse tensors become dense ones.
 ///
-/// Throws kInvalidModel (damaged bytes, missing or doubled values, wrong sizes, a cycle),
-/// kUnsupported (functions, sequences, strings, sparse tensors, opset < 1) or kInvalidArgument (an
+/// Throws kInvalidModel (damaged bytes, missing or doubled values, wrong sizes, a cycle, a
+/// recursive function), kUnsupported (sequences, strings, opset < 1) or kInvalidArgument (an
 /// external file that was not given), naming node and value.
 Graph ReadOnnx(const SharedBytes& file, const ReadOptions& options = {});
 
-/// The external data files that a model names, sorted and each once, so that a loader can fetch
-/// them before ReadOnnx. Throws kInvalidModel for damaged bytes.
-std::vector<std::string> ExternalDataLocations(std::span<const uint8_t> file);
+struct FileNeeds {
+  std::vector<std::string> files;  // external data that the model names, sorted and each once
+  const void* function;  // of the extended operators, without which it cannot be read; or nullptr
+};
+/// Tells a loader what to fetch before ReadOnnx. Throws kInvalidModel for damaged bytes.
+FileNeeds NeedsOf(std::span<const uint8_t> file);
 
 /// Reads a file that holds one TensorProto, such as input_0.pb of ONNX's test data.
 NamedTensor ReadTensorFile(const SharedBytes& file);

@@ -2,6 +2,7 @@
 #include <set>
 #include <vector>
 
+#include "onnx/local_functions.h"
 #include "onnx/read_parts.h"
 #include "onnx/tags.h"
 
@@ -19,8 +20,6 @@ std::optional<AttributeType> UnreadKind(onnx_tags::AttributeProto tag) {
       return AttributeType::kTensors;
     case Tag::kGraphs:
       return AttributeType::kGraphs;
-    case Tag::kSparseTensor:
-      return AttributeType::kSparseTensor;
     case Tag::kSparseTensors:
       return AttributeType::kSparseTensors;
     case Tag::kTypeProto:
@@ -36,7 +35,8 @@ std::optional<AttributeType> UnreadKind(onnx_tags::AttributeProto tag) {
 
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
-                   SubgraphReader& subgraphs, AttributeMap& attributes) {
+                   SubgraphReader& subgraphs, const AttributeMap* around,
+                   AttributeMap& attributes) {
   using Tag = onnx_tags::AttributeProto;
   std::string name;
   int32_t declared = 0;
@@ -49,7 +49,7 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
   std::vector<int64_t> numbers;
   std::vector<float> reals;
   std::vector<std::string> texts;
-  bool reference = false;
+  std::string reference;
   while (message.Next()) {
     switch (message.tag<Tag>()) {
       case Tag::kName:
@@ -75,6 +75,10 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         tensor = message.View();
         present.insert(AttributeType::kTensor);
         break;
+      case Tag::kSparseTensor:
+        tensor = message.View();
+        present.insert(AttributeType::kSparseTensor);
+        break;
       case Tag::kInts:
         message.AppendInt64(numbers);
         present.insert(AttributeType::kInts);
@@ -93,8 +97,7 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         present.insert(AttributeType::kGraph);
         break;
       case Tag::kRefAttrName:
-        reference = true;
-        message.Skip();
+        reference = message.String();
         break;
       default:
         if (const auto kind = UnreadKind(message.tag<Tag>())) present.insert(*kind);
@@ -104,10 +107,20 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
   if (name.empty()) InvalidFile("an attribute has no name", {.node = label});
   if (attributes.Has(name))
     InvalidFile(StrCat("attribute '", name, "' is there twice"), {.node = label});
+  if (!reference.empty() && present.empty()) {
+    if (around == nullptr) {
+      InvalidFile(StrCat("attribute '", name, "' refers to '", reference, "' of no function"),
+                  {.node = label});
+    }
+    const Attribute* given = around->Find(reference);
+    if (given) attributes.Set(name, *given);
+    return;
+  }
   auto type = static_cast<AttributeType>(declared);
   if (type == AttributeType::kUndefined && present.size() == 1) type = *present.begin();
   // A list or scalar may be absent when it is empty or zero; anything else must not be present.
-  if (reference || present.size() > 1 || (present.size() == 1 && *present.begin() != type)) {
+  if (!reference.empty() || present.size() > 1 ||
+      (present.size() == 1 && *present.begin() != type)) {
     InvalidFile(StrCat("attribute '", name, "' does not hold what its type says"), {.node = label});
   }
   switch (type) {
@@ -124,9 +137,14 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
     case AttributeType::kStrings:
       return attributes.Set(name, std::move(texts));
     case AttributeType::kTensor:
+    case AttributeType::kSparseTensor:
       if (!tensor) InvalidFile(StrCat("attribute '", name, "' has no tensor"), {.node = label});
       try {
-        NamedTensor read = ReadTensorMessage(Message(*tensor), file, external, name);
+        const bool sparse = type == AttributeType::kSparseTensor;
+        NamedTensor read = sparse ? kReadSparseTensor(Message(*tensor), file, external, name)
+                                  : ReadTensorMessage(Message(*tensor), file, external, name);
+        // A Constant's sparse value is a dense one from here on.
+        if (sparse && name == "sparse_value") name = "value";
         return attributes.Set(name, std::move(read.tensor));
       } catch (Error& error) {
         error.AddNode(label);

@@ -49,9 +49,11 @@ class SubgraphReader {
 };
 
 /// Reads an AttributeProto and sets it in `attributes`. `op_type` and `label` name its node in
-/// errors. Throws kInvalidModel, or kUnsupported for kinds that no supported operator has.
+/// errors, `around` has the attributes of the function call around it, to which a reference may
+/// refer (nullptr: outside of functions). Throws kInvalidModel, or kUnsupported for kinds that no
+/// supported operator has.
 void ReadAttribute(Message message, const std::string& op_type, const std::string& label,
                    const SharedBytes& file, const ExternalFiles& external,
-                   SubgraphReader& subgraphs, AttributeMap& attributes);
+                   SubgraphReader& subgraphs, const AttributeMap* around, AttributeMap& attributes);
 
 }  // namespace requant

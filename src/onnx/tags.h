@@ -16,6 +16,17 @@ enum class ModelProto : uint32_t {
   kFunctions = 25,
 };
 
+enum class FunctionProto : uint32_t {
+  kName = 1,
+  kInput = 4,
+  kOutput = 5,
+  kNode = 7,
+  kOpsetImport = 9,
+  kDomain = 10,
+  kAttributeProto = 11,
+  kOverload = 13,
+};
+
 enum class OperatorSetIdProto : uint32_t { kDomain = 1, kVersion = 2 };
 
 enum class StringStringEntryProto : uint32_t { kKey = 1, kValue = 2 };
@@ -94,6 +105,8 @@ enum class TensorProto : uint32_t {
   kExternalData = 13,
   kDataLocation = 14,
 };
+
+enum class SparseTensorProto : uint32_t { kValues = 1, kIndices = 2, kDims = 3 };
 
 enum class ValueInfoProto : uint32_t { kName = 1, kType = 2 };
 

@@ -107,8 +107,12 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     const size = loaded.bytes.length;
     const pointer = copyIn(core, loaded.bytes);
     owned.push(pointer);
-    const wanted = reading(() => core.externalFiles(pointer, size));
-    external = await readExternal(wanted, loaded, options);
+    const { files, functions } = reading(() => core.fileNeeds(pointer, size));
+    const operators = loadOperators(core, functions);
+    // Its failure is reported below, unless reading files fails first.
+    operators.catch(() => {});
+    external = await readExternal(files, loaded, options);
+    await operators;
     throwIfAborted(options.signal);
     const names = [...external.keys()];
     const sizes = [...external.values()].map((bytes) => bytes.length);

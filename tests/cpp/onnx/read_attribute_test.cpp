@@ -70,7 +70,7 @@ TEST(ReadOnnx, RefusesOtherAttributes) {
                 w.add_message(22, std::string());
                 w.add_int32(20, 11);
               }),
-              kUnsupported, "kind 11", "branch");
+              kInvalid, "lacks values", "branch");
   ExpectError(with([](pbf_writer& w) {
                 w.add_string(1, "type");
                 w.add_message(14, std::string());

@@ -86,8 +86,7 @@ TEST(ReadOnnx, ReadsExternalData) {
   };
   EXPECT_EQ(read("8", "8"), (std::vector<float>{3, 4}));
   EXPECT_EQ(read("", ""), (std::vector<float>{1, 2}));
-  EXPECT_EQ(ExternalDataLocations(Share(External("a b", "", "")).bytes),
-            std::vector<std::string>{"a b"});
+  EXPECT_EQ(NeedsOf(Share(External("a b", "", "")).bytes).files, std::vector<std::string>{"a b"});
   for (const auto& [offset, length] :
        std::vector<std::pair<std::string, std::string>>{{"12", "8"},
                                                         {"16", ""},
@@ -122,7 +121,7 @@ TEST(ReadOnnx, FindsExternalDataInBodies) {
                       }));
   });
   const std::string outer = body([&](pbf_writer& graph) { graph.add_message(1, inner); });
-  EXPECT_EQ(ExternalDataLocations(Share(Model(SmallGraph(outer))).bytes),
+  EXPECT_EQ(NeedsOf(Share(Model(SmallGraph(outer))).bytes).files,
             std::vector<std::string>{"deep.bin"});
 }
 

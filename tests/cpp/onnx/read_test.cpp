@@ -38,7 +38,7 @@ TEST(ReadOnnx, RefusesWhatIsNoModel) {
   ExpectError(Make([](pbf_writer& w) { w.add_string(1, "not a number"); }), kInvalid, "wire type");
   ExpectError(
       Model(SmallGraph(Relu())) + Make([](pbf_writer& w) { w.add_message(25, std::string()); }),
-      kUnsupported, "functions");
+      kInvalid, "no name");
 }
 
 TEST(ReadOnnx, RefusesBrokenGraphs) {
@@ -70,7 +70,7 @@ TEST(ReadOnnx, RefusesBrokenGraphs) {
       Model(SmallGraph(Relu(), [](pbf_writer& w) { w.add_message(11, TensorInfo("z", 14, {1})); })),
       kUnsupported, "element type 14", "", "z");
   ExpectError(Model(SmallGraph(Relu(), [](pbf_writer& w) { w.add_message(15, std::string()); })),
-              kUnsupported, "sparse");
+              kInvalid, "sparse");
   const std::string sequence = Make([](pbf_writer& w) {
     w.add_string(1, "seq");
     w.add_message(2, Make([](pbf_writer& type) { type.add_message(4, std::string()); }));
