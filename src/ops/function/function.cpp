@@ -216,11 +216,19 @@ void ContribPad(FunctionText& text) {
 
 /// Inputs: A, B, scales, zero points, group index, bias.
 void MatMulNBits(FunctionText& text) {
-  if (text.Has(4)) Fail(ErrorCode::kUnsupported, "MatMulNBits with a group index");
-  text.Line("%w = ai.requant::UnpackBits(%i1, %i2$0) $1", text.Has(3) ? ", %i3" : "",
+  text.Line("%w = ai.requant::UnpackBits(%i1, %i2, ?3, ?4) $0",
             text.AttributesWithout({"accuracy_level"}));
   text.Line("%y = MatMul(%i0, %w)");
   text.Output(text.Plus("%y", 5));
+}
+
+/// Inputs: A, codes, the largest magnitude of each block.
+void MatMulBnb4(FunctionText& text) {
+  text.Line(
+      "%w = ai.requant::UnpackBnb4(%i1, %i2) $0\n"
+      "%y = MatMul(%i0, %w)\n"
+      "output %y",
+      text.AttributesWithout({"training_mode"}));
 }
 
 /// The body of nodes that the kernels cannot multiply packed, and of all nodes for type inference.
@@ -252,6 +260,7 @@ constexpr OpDef kRows[] = {
     FunctionOp<FusedGemm>("FusedGemm", kMicrosoftDomain, 1, 2, 3),
     FunctionOp<FusedMatMul>("FusedMatMul", kMicrosoftDomain, 1, 2, 2),
     FunctionOp<MatMulIntegerToFloat>("MatMulIntegerToFloat", kMicrosoftDomain, 1, 4, 7),
+    FunctionOp<MatMulBnb4>("MatMulBnb4", kMicrosoftDomain, 1, 3, 3),
     {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferMatMulNBits, EvaluateByBody,
      QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
     FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 9, 1, 1),

@@ -1,5 +1,5 @@
-// ai.requant::UnpackBits turns B, scales and zero points of MatMulNBits into the [k, n] matrix of
-// floats.
+// ai.requant::UnpackBits turns B, scales, zero points and g_idx of MatMulNBits into the [k, n]
+// matrix of floats, UnpackBnb4 those of MatMulBnb4.
 #include "ops/matrix/matmul_nbits.h"
 
 #include <bit>
@@ -21,7 +21,7 @@ PackedForm PackedFormOf(const AttributeMap& attributes) {
   const PackedForm form{attributes.Int("K", 0), attributes.Int("N", 0), attributes.Int("bits", 4),
                         attributes.Int("block_size", 32)};
   if (form.k < 1 || form.n < 1 || form.block < 1 || form.k > kMost || form.n > kMost ||
-      form.block > kMost || (form.bits != 2 && form.bits != 4 && form.bits != 8)) {
+      form.block > kMost || form.bits < 2 || form.bits > 8) {
     Fail(ErrorCode::kUnsupported, StrCat("MatMulNBits of ", form.k, " by ", form.n, " weights of ",
                                          form.bits, " bits in blocks of ", form.block));
   }
@@ -58,29 +58,49 @@ void InferUnpackBits(InferContext& context) {
   SetOutput(context, 0, DType::kFloat32, SymbolicShape{form.k, form.n});
 }
 
+/// The block whose scale and zero point each of the k rows has (g_idx); empty: those around it.
+std::vector<int64_t> GroupsOf(const EvalContext& context, const PackedForm& form) {
+  if (!context.has(3)) return {};
+  std::vector<int64_t> groups = context.input(3).ToInts();
+  if (static_cast<int64_t>(groups.size()) < form.k) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("g_idx of MatMulNBits has ", groups.size(), " entries for ", form.k, " rows"));
+  }
+  for (const int64_t group : groups) {
+    if (group >= 0 && group < form.blocks()) continue;
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("g_idx of MatMulNBits names block ", group, " of ", form.blocks()));
+  }
+  return groups;
+}
+
 void EvaluateUnpackBits(EvalContext& context) {
   const PackedForm form = PackedFormOf(context.attributes());
   const Tensor& packed = context.input(0);
   const std::vector<float> scales = context.input(1).ToFloats();
   const int64_t blocks = form.blocks();
-  const int64_t each = form.block * form.bits / 8;
+  const int64_t each = (form.block * form.bits + 7) / 8;
   const int64_t zero_bytes = (blocks * form.bits + 7) / 8;
   const bool zeros = context.has(2);
   const bool packed_zeros = zeros && context.input(2).dtype() == DType::kUint8;
+  const std::vector<int64_t> groups = GroupsOf(context, form);
   if (packed.count() != form.n * blocks * each ||
       static_cast<int64_t>(scales.size()) != form.n * blocks ||
       (zeros && context.input(2).count() != form.n * (packed_zeros ? zero_bytes : blocks))) {
     Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
   }
+  // Codes of 3, 5, 6 and 7 bits lie across bytes.
   const auto field = [&form](const uint8_t* bytes, int64_t i) {
     const int64_t bit = i * form.bits;
-    return (bytes[bit / 8] >> (bit % 8)) & ((1 << form.bits) - 1);
+    int word = bytes[bit / 8];
+    if (bit % 8 + form.bits > 8) word |= bytes[bit / 8 + 1] << 8;
+    return (word >> (bit % 8)) & ((1 << form.bits) - 1);
   };
   Tensor out(DType::kFloat32, {form.k, form.n});
   for (int64_t n = 0; n < form.n; ++n) {
     for (int64_t k = 0; k < form.k; ++k) {
-      const int64_t block = k / form.block;
-      const uint8_t* bytes = packed.data<uint8_t>() + (n * blocks + block) * each;
+      const uint8_t* bytes = packed.data<uint8_t>() + (n * blocks + k / form.block) * each;
+      const int64_t block = groups.empty() ? k / form.block : groups[static_cast<size_t>(k)];
       float zero = static_cast<float>(1 << (form.bits - 1));
       if (packed_zeros) {
         zero = static_cast<float>(field(context.input(2).data<uint8_t>() + n * zero_bytes, block));
@@ -95,8 +115,81 @@ void EvaluateUnpackBits(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
+// --- UnpackBnb4
+
+/// Codes of 4 bits, two to a byte, the first in the high half: the weights [n, k] row by row.
+struct Bnb4Form {
+  int64_t k, n, block;
+  bool normal;     // NF4, not FP4
+  bool transpose;  // to [k, n]
+};
+
+Bnb4Form Bnb4FormOf(const AttributeMap& attributes) {
+  const Bnb4Form form{attributes.Int("K", 0), attributes.Int("N", 0),
+                      attributes.Int("block_size", 0), attributes.Int("quant_type", 1) != 0,
+                      attributes.Int("transB", 1) != 0};
+  if (form.k < 1 || form.n < 1 || form.block < 1 || form.k > kMost || form.n > kMost) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("MatMulBnb4 of ", form.k, " by ", form.n, " weights in blocks of ", form.block));
+  }
+  return form;
+}
+
+void InferUnpackBnb4(InferContext& context) {
+  RequireDType(context, 0, {DType::kUint8});
+  RequireFloat(context, 1);
+  const Bnb4Form form = Bnb4FormOf(context.attributes());
+  SetOutput(context, 0, DType::kFloat32,
+            form.transpose ? SymbolicShape{form.k, form.n} : SymbolicShape{form.n, form.k});
+}
+
+/// The real number of a code (Dettmers et al., QLoRA, 2023, appendix E; onnxruntime
+/// blockwise_quant_block_bnb4.h).
+float Bnb4Value(int code, bool normal) {
+  constexpr float kNormal[] = {-1.0F,
+                               -0.6961928009986877F,
+                               -0.5250730514526367F,
+                               -0.39491748809814453F,
+                               -0.28444138169288635F,
+                               -0.18477343022823334F,
+                               -0.09105003625154495F,
+                               0.0F,
+                               0.07958029955625534F,
+                               0.16093020141124725F,
+                               0.24611230194568634F,
+                               0.33791524171829224F,
+                               0.44070982933044434F,
+                               0.5626170039176941F,
+                               0.7229568362236023F,
+                               1.0F};
+  constexpr float kFloat[] = {0.0F, 5.208333333e-03F, 0.66666667F, 1.0F, 0.33333333F,
+                              0.5F, 0.16666667F,      0.25F};
+  if (normal) return kNormal[code];
+  return code < 8 ? kFloat[code] : -kFloat[code - 8];
+}
+
+void EvaluateUnpackBnb4(EvalContext& context) {
+  const Bnb4Form form = Bnb4FormOf(context.attributes());
+  const Tensor& packed = context.input(0);
+  const Tensor& largest = context.input(1);
+  const int64_t count = form.n * form.k;
+  if (packed.count() != (count + 1) / 2 || largest.count() != (count - 1) / form.block + 1) {
+    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulBnb4 do not fit K, N and block_size");
+  }
+  Tensor out(DType::kFloat32, form.transpose ? Shape{form.k, form.n} : Shape{form.n, form.k});
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t byte = packed.data<uint8_t>()[i / 2];
+    const float value = Bnb4Value(i % 2 == 0 ? byte >> 4 : byte & 15, form.normal);
+    const int64_t at = form.transpose ? i % form.k * form.n + i / form.k : i;
+    out.data<float>()[at] = value * static_cast<float>(largest.AsDouble(i / form.block));
+  }
+  context.outputs[0] = std::move(out);
+}
+
 constexpr OpDef kRows[] = {
-    {"UnpackBits", kRequantDomain, 1, 2, 3, 1, InferUnpackBits, EvaluateUnpackBits,
+    {"UnpackBits", kRequantDomain, 1, 2, 4, 1, InferUnpackBits, EvaluateUnpackBits,
+     QuantRule::kFloat},
+    {"UnpackBnb4", kRequantDomain, 1, 2, 2, 1, InferUnpackBnb4, EvaluateUnpackBnb4,
      QuantRule::kFloat},
 };
 

@@ -1,0 +1,56 @@
+// Random cases of operators, against ONNX Runtime or against a definition in doubles.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
+import { feedsOf, graph, randomSource, same } from './ort_operators.mjs';
+import { constant, float, product } from './ort_quantized.mjs';
+
+const ROUNDS = process.env.REQUANT_LONG ? 200 : 16;
+
+/** A test of random cases: `run(pick, random, round)`, where pick(a, b) is an integer from a to b. */
+export function cases(name, run) {
+  test(`${name}: ${ROUNDS} random cases`, async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const random = randomSource(name.length * 977 + round * 7919 + 1);
+      const pick = (lo, hi) => lo + Math.floor(random() * (hi - lo + 1));
+      for (let i = 0; i < 9; i++) random();
+      await run(pick, random, round);
+    }
+  });
+}
+export const list = (count, make) => Array.from({ length: count }, (_, i) => make(i));
+export const shaped = (type, dims) => `${type}[${dims.join(', ')}]`;
+export const floats = (name, dims, random, size = 1) =>
+  constant(
+    name,
+    'float32',
+    dims,
+    list(product(dims), () => float((random() - 0.5) * 2 * size)),
+  );
+export const both = (opset, inputs, body, outputs = ['y'], options = {}) =>
+  same(opset, inputs, body, outputs, { sessions: [{}, { optimize: false }], ...options });
+
+/** Compares our outputs with `want`, a list of [dims, numbers], within 1e-5. */
+export async function defined(opset, inputs, body, outputs, wanted) {
+  const model = await parseModel(graph(opset, inputs, body, outputs));
+  const feeds = feedsOf(inputs, 3);
+  const want = wanted(Object.fromEntries(feeds.map(({ name, data }) => [name, data])));
+  const session = await InferenceSession.create(model);
+  const results = await session.run(
+    Object.fromEntries(
+      feeds.map(({ name, type, data, dims }) => [name, new Tensor(type, data, dims)]),
+    ),
+  );
+  await session.release();
+  model.dispose();
+  outputs.forEach((name, k) => {
+    const [dims, numbers] = want[k];
+    assert.deepEqual([...results[name].dims], dims, name);
+    numbers.forEach((number, i) => {
+      const got = Number(results[name].data[i]);
+      const near = Math.abs(got - number) <= 1e-5 * Math.max(1, Math.abs(number));
+      assert.ok(near, `${body.at(-1)}: ${name}[${i}] is ${got}, not ${number}`);
+    });
+  });
+}
