@@ -35,6 +35,15 @@ std::string OtherUnknownOps(const Graph& graph, const Node& first) {
   return out.empty() ? out : out + ")";
 }
 
+/// What to do about an operator that this engine does not know.
+const char* RemedyFor(const Node& node) {
+  for (const char* op : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}) {
+    if (node.op_type != op) continue;
+    return "export the decoder alone, and choose tokens in JavaScript after each run";
+  }
+  return "replace the operator or split the model before it";
+}
+
 }  // namespace
 
 const Tensor& EvalContext::input(size_t slot) const {
@@ -76,6 +85,11 @@ const OpDef* FindOp(const Node& node) {
                                : rows[static_cast<size_t>(node.op)];
 }
 
+bool IsRandom(const Node& node) {
+  const OpDef* op = FindOp(node);
+  return op != nullptr && op->random;
+}
+
 const OpDef& OpOf(const Graph& graph, const Node& node) {
   const OpDef* op = FindOp(node);
   const auto full = [&node] {
@@ -84,7 +98,7 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
   if (op == nullptr) {
     Fail(ErrorCode::kUnsupported,
          StrCat("operator ", full(), " is not supported", OtherUnknownOps(graph, node)),
-         {.node = node.name, .hint = "replace the operator or split the model before it"});
+         {.node = node.name, .hint = RemedyFor(node)});
   }
   // The exporters of QONNX leave out the import.
   const bool needs_import = node.domain.empty() || node.domain == kMicrosoftDomain;

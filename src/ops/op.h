@@ -125,6 +125,8 @@ struct OpDef {
   bool on_integers = false;
   /// Its reference is so slow that a node deserves a plan, even one for shapes of a single run.
   bool expensive = false;
+  /// Its results differ from run to run: passes neither compute it nor merge two of it.
+  bool random = false;
 };
 
 constexpr OpDef OnIntegers(OpDef row) {
@@ -136,6 +138,10 @@ constexpr OpDef Expensive(OpDef row) {
   row.expensive = true;
   return row;
 }
+constexpr OpDef Random(OpDef row) {
+  row.random = true;
+  return row;
+}
 
 /// All rows, by family.
 std::span<const OpDef* const> OpTable();
@@ -143,6 +149,8 @@ std::span<const OpDef* const> OpTable();
 /// The row of an operator, or nullptr when this engine does not know it.
 const OpDef* FindOp(std::string_view name, std::string_view domain);
 const OpDef* FindOp(const Node& node);
+/// Whether the results of a node differ from run to run.
+bool IsRandom(const Node& node);
 /// The row of a node's operator. Throws kUnsupported (with the operator's name) for an unknown
 /// operator, and kInvalidModel when the model does not import the node's domain or for a wrong
 /// number of inputs.

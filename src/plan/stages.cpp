@@ -60,7 +60,7 @@ void FoldForRun(Graph& graph) {
       return value == nullptr || value->is_constant();
     };
     const auto stays = [&graph](const Value* value) { return value && graph.IsOutput(value); };
-    if (node->inputs.empty() || node->has_subgraph() ||
+    if (node->inputs.empty() || node->has_subgraph() || IsRandom(*node) ||
         !std::all_of(node->inputs.begin(), node->inputs.end(), is_constant) ||
         std::any_of(node->outputs.begin(), node->outputs.end(), stays)) {
       ++i;

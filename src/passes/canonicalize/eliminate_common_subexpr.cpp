@@ -2,13 +2,14 @@
 // Before: two nodes with the same operator, attributes and inputs (constants compared bit for bit)
 // After:  the first one, whose outputs everyone reads
 // Conditions: at most one of each pair of outputs is a graph output, because each output has its
-//   own name. No operator of the table is random.
+//   own name; operators that draw random numbers stay.
 // Formula: f(x) = f(x); nodes are compared by operator, attributes, inputs and opset.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
+#include "ops/op.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -54,6 +55,7 @@ bool SameInput(const Value* a, const Value* b) {
 }
 
 bool CanMerge(const Graph& graph, const Node& from, const Node& to) {
+  if (IsRandom(from)) return false;
   if (from.op_type != to.op_type || from.domain != to.domain ||
       from.outputs.size() != to.outputs.size() ||
       !std::equal(from.inputs.begin(), from.inputs.end(), to.inputs.begin(), to.inputs.end(),

@@ -4,7 +4,8 @@
 // After:  a constant
 // Conditions: results of at most PassContext::max_constant_bytes that do not grow their operands
 //   beyond max_constant_growth times; no graph output (an output stays computed); and no node that
-//   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators.
+//   says how values are quantized: DequantizeLinear, QuantizeLinear before it, integer operators;
+//   no operator that draws random numbers.
 // Formula: the operator's own reference (OpDef::evaluate), on constants or on the symbols of
 //   shapes.
 #include "passes/fold/fold_node.h"

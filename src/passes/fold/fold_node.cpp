@@ -24,7 +24,7 @@ bool CarriesQuantization(const Node& node) {
 
 bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
   if (node.inputs.empty() || node.outputs.empty() || node.outputs[0] == nullptr) return false;
-  if (CarriesQuantization(node)) return false;
+  if (CarriesQuantization(node) || IsRandom(node)) return false;
   size_t input_bytes = 0;
   for (const Value* input : node.inputs) {
     if (input == nullptr) continue;
