@@ -59,6 +59,33 @@ ValueType ReadTensorType(Message message, const std::string& value_name) {
   return type;
 }
 
+[[noreturn]] void RefuseType(onnx_tags::TypeProto tag, const std::string& value_name) {
+  using Tag = onnx_tags::TypeProto;
+  Fail(ErrorCode::kUnsupported,
+       StrCat("value '", value_name, "' is ",
+              tag == Tag::kSequenceType   ? "a sequence"
+              : tag == Tag::kMapType      ? "a map"
+              : tag == Tag::kOptionalType ? "an optional value"
+                                          : "a sparse or opaque value",
+              ", not a dense tensor"),
+       {.value = value_name, .hint = "cut that part of the model off before loading it"});
+}
+
+/// Reads a TypeProto.Sequence, and tells whether its elements are maps.
+bool IsListOfMaps(Message& field) {
+  Message sequence = field.Child();
+  bool maps = false;
+  while (sequence.Next()) {
+    // TypeProto.Sequence.elem_type
+    Message element = sequence.Child();
+    while (element.Next()) {
+      maps = maps || element.tag<onnx_tags::TypeProto>() == onnx_tags::TypeProto::kMapType;
+      element.Skip();
+    }
+  }
+  return maps;
+}
+
 ValueType ReadType(Message message, const std::string& value_name) {
   using Tag = onnx_tags::TypeProto;
   std::optional<ValueType> type;
@@ -70,18 +97,14 @@ ValueType ReadType(Message message, const std::string& value_name) {
         type = ReadTensorType(message.Child(), value_name);
         break;
       case Tag::kSequenceType:
+        // The result of ZipMap, which is a tensor here (ops/ml/features.cpp).
+        if (IsListOfMaps(message)) break;
+        RefuseType(tag, value_name);
       case Tag::kMapType:
       case Tag::kOpaqueType:
       case Tag::kSparseTensorType:
       case Tag::kOptionalType:
-        Fail(ErrorCode::kUnsupported,
-             StrCat("value '", value_name, "' is ",
-                    tag == Tag::kSequenceType   ? "a sequence"
-                    : tag == Tag::kMapType      ? "a map"
-                    : tag == Tag::kOptionalType ? "an optional value"
-                                                : "a sparse or opaque value",
-                    ", not a dense tensor"),
-             {.value = value_name, .hint = "cut that part of the model off before loading it"});
+        RefuseType(tag, value_name);
       default:
         message.Skip();
     }
