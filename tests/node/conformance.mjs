@@ -144,7 +144,27 @@ export function report(results) {
       `| ${result.folder}/${result.name} | ${short(result.ours)} | ${short(result.theirs)} |`,
     );
   }
-  lines.push('', '## Out of scope', '');
+  lines.push(
+    '',
+    '## Beyond the test data',
+    '',
+    '`tests/cpp/onnx/functions_test.cpp` holds functions of models and sparse tensors, `tests/node/ort_ml_operators.test.mjs`',
+    'operators of ai.onnx.ml, and `tests/node/ort_contrib_operators.test.mjs` those of com.microsoft: against onnxruntime-web on',
+    'random cases, or against the definition where it has no kernel for them. Where ONNX Runtime departs from the definition, the',
+    'test says so.',
+    '',
+    '- Random operators draw other numbers than ONNX Runtime ([generator](architecture.md#random-numbers)); so the tests of',
+    '  Bernoulli are out of scope.',
+    '- Texts are no tensors here: classifiers with texts as labels, and encoders of texts, are refused with the code',
+    '  `UNSUPPORTED`. Give the model numbers, and look texts up in JavaScript.',
+    '- ZipMap would give a list of maps, which onnxruntime-web cannot return. Here its output is the tensor of scores',
+    '  [rows, classes] under the same name; column i belongs to class label i.',
+    '- BeamSearch, GreedySearch, Sampling and WhisperBeamSearch are refused: export the decoder alone, and choose tokens in',
+    '  JavaScript after each run.',
+    '',
+    '## Out of scope',
+    '',
+  );
   const kinds = new Set(results.map(({ scope }) => scope).filter(Boolean));
   for (const kind of [...kinds].sort()) {
     const tests = results.filter(({ scope }) => scope === kind);

@@ -1,4 +1,5 @@
 // BitShift, BitwiseAnd, BitwiseOr, BitwiseXor and BitwiseNot (onnx docs/Operators.md).
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -69,6 +70,30 @@ void EvaluateBitwise(EvalContext& context) {
   context.outputs[0] = std::move(out);
 }
 
+// --- BitCast
+
+DType BitCastType(const Node& node, DType from) {
+  const int64_t number = node.attributes.Int("to", 0);
+  const DType to = number > 0 && number < 256 ? static_cast<DType>(number) : DType::kUndefined;
+  if (DTypeBits(to) == 0 || (from != DType::kUndefined && DTypeBits(from) != DTypeBits(to))) {
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("BitCast of ", DTypeName(from), " to type ", number, " of another size"));
+  }
+  return to;
+}
+
+void InferBitCast(InferContext& context) {
+  SetOutput(context, 0, BitCastType(context.node, context.inputs[0].dtype),
+            context.inputs[0].shape);
+}
+
+void EvaluateBitCast(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  Tensor out(BitCastType(context.node, x.dtype()), x.shape());
+  if (out.bytes() > 0) std::memcpy(out.raw(), x.raw(), out.bytes());
+  context.outputs[0] = out;
+}
+
 constexpr OpDef Bitwise(const char* name, int since, int inputs) {
   return {name,
           "",
@@ -83,8 +108,12 @@ constexpr OpDef Bitwise(const char* name, int since, int inputs) {
 }
 
 constexpr OpDef kRows[] = {
-    Bitwise("BitShift", 11, 2),  Bitwise("BitwiseAnd", 18, 2), Bitwise("BitwiseNot", 18, 1),
-    Bitwise("BitwiseOr", 18, 2), Bitwise("BitwiseXor", 18, 2),
+    Bitwise("BitShift", 11, 2),
+    Bitwise("BitwiseAnd", 18, 2),
+    Bitwise("BitwiseNot", 18, 1),
+    Bitwise("BitwiseOr", 18, 2),
+    Bitwise("BitwiseXor", 18, 2),
+    {"BitCast", "", 26, 1, 1, 1, InferBitCast, EvaluateBitCast, QuantRule::kFloat},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// CumSum: the sum of all elements up to each element along an axis.
+// CumSum and CumProd: the sum or product of all elements up to each element along an axis.
 #include <algorithm>
 #include <type_traits>
 
@@ -9,6 +9,8 @@
 
 namespace requant {
 namespace {
+
+bool IsProduct(const Node& node) { return node.op_type == "CumProd"; }
 
 void InferCumSum(InferContext& context) {
   RequireDType(context, 0,
@@ -58,6 +60,20 @@ void SumRows(const T* from, T* to, int64_t rows, int64_t width, int64_t stride, 
   }
 }
 
+template <typename T>
+void MultiplyRows(const T* from, T* to, int64_t rows, int64_t width, int64_t stride,
+                  bool exclusive) {
+  using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+  for (int64_t i = 0; i < width; ++i) {
+    W product{1};
+    for (int64_t row = 0; row < rows; ++row) {
+      const W before = product;
+      product *= static_cast<W>(from[row * stride + i]);
+      to[row * stride + i] = static_cast<T>(exclusive ? before : product);
+    }
+  }
+}
+
 void EvaluateCumSum(EvalContext& context) {
   const Tensor& x = context.input(0);
   if (context.input(1).count() != 1) {
@@ -75,8 +91,9 @@ void EvaluateCumSum(EvalContext& context) {
     if constexpr (sizeof(T) >= 4) {
       const int64_t first = reverse ? (length - 1) * step : 0;
       for (int64_t base = first; length > 0 && base < x.count(); base += length * step) {
-        SumRows(x.data<T>() + base, out.data<T>() + base, length, step, reverse ? -step : step,
-                exclusive);
+        const auto walk = IsProduct(context.node) ? MultiplyRows<T> : SumRows<T>;
+        walk(x.data<T>() + base, out.data<T>() + base, length, step, reverse ? -step : step,
+             exclusive);
       }
     }
   });
@@ -85,6 +102,7 @@ void EvaluateCumSum(EvalContext& context) {
 
 constexpr OpDef kOps[] = {
     {"CumSum", "", 11, 2, 2, 1, InferCumSum, EvaluateCumSum, QuantRule::kFloat},
+    {"CumProd", "", 26, 2, 2, 1, InferCumSum, EvaluateCumSum, QuantRule::kFloat},
 };
 
 }  // namespace
