@@ -7,6 +7,7 @@
 #include "base/str_cat.h"
 #include "ir/scanner.h"
 #include "ir/text.h"
+#include "tensor/half.h"
 
 namespace requant {
 namespace {
@@ -112,12 +113,15 @@ void Parser::AppendElement(DType dtype, const Number& number, std::vector<uint8_
     case DType::kBfloat16: {
       if (number.nan_bits) return AppendBytes(static_cast<uint16_t>(*number.nan_bits), bytes);
       const float value = ToFloat(number);
-      if (dtype == DType::kFloat16) return AppendBytes(FloatToHalf(value), bytes);
-      uint32_t bits;
-      std::memcpy(&bits, &value, sizeof bits);
-      if (std::isnan(value)) bits = 0x7fc00000;
-      return AppendBytes(static_cast<uint16_t>(bits >> 16), bytes);
+      return AppendBytes(dtype == DType::kFloat16 ? FloatToHalf(value) : FloatToBfloat(value),
+                         bytes);
     }
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      if (number.nan_bits) return AppendBytes(static_cast<uint8_t>(*number.nan_bits), bytes);
+      return AppendBytes(kFloatToFloat8(dtype, ToFloat(number), false), bytes);
     case DType::kUint4:
     case DType::kInt4:
     case DType::kUint2:

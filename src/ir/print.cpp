@@ -93,6 +93,14 @@ std::string ElementText(const Tensor& tensor, int64_t i) {
       const double value = tensor.AsDouble(i);
       return std::isnan(value) && bits != usual ? NanBits(bits) : Real(value, 9);
     }
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ: {
+      const double value = tensor.AsDouble(i);
+      return std::isnan(value) ? NanBits(static_cast<const uint8_t*>(tensor.raw())[i])
+                               : Real(value, 9);
+    }
     case DType::kUint64:
       return std::to_string(tensor.data<uint64_t>()[i]);
     default:

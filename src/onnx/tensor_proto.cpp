@@ -177,7 +177,7 @@ Tensor FromTyped(const Parts& parts, DType dtype) {
       return FromField<uint16_t>(parts, dtype, parts.int32s);
     case DType::kInt8:
       return FromField<int8_t>(parts, dtype, parts.int32s);
-    default:  // uint8, bool, and two 4-bit values in every element
+    default:  // uint8, bool, codes of float8, and two 4-bit values in every element
       return FromField<uint8_t>(parts, dtype, parts.int32s);
   }
 }

@@ -12,15 +12,28 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {DType::kFloat32, "float32", 32}, {DType::kUint8, "uint8", 8},
-    {DType::kInt8, "int8", 8},        {DType::kUint16, "uint16", 16},
-    {DType::kInt16, "int16", 16},     {DType::kInt32, "int32", 32},
-    {DType::kInt64, "int64", 64},     {DType::kString, "string", 0},
-    {DType::kBool, "bool", 8},        {DType::kFloat16, "float16", 16},
-    {DType::kFloat64, "float64", 64}, {DType::kUint32, "uint32", 32},
-    {DType::kUint64, "uint64", 64},   {DType::kBfloat16, "bfloat16", 16},
-    {DType::kUint4, "uint4", 4},      {DType::kInt4, "int4", 4},
-    {DType::kUint2, "uint2", 2},      {DType::kInt2, "int2", 2},
+    {DType::kFloat32, "float32", 32},
+    {DType::kUint8, "uint8", 8},
+    {DType::kInt8, "int8", 8},
+    {DType::kUint16, "uint16", 16},
+    {DType::kInt16, "int16", 16},
+    {DType::kInt32, "int32", 32},
+    {DType::kInt64, "int64", 64},
+    {DType::kString, "string", 0},
+    {DType::kBool, "bool", 8},
+    {DType::kFloat16, "float16", 16},
+    {DType::kFloat64, "float64", 64},
+    {DType::kUint32, "uint32", 32},
+    {DType::kUint64, "uint64", 64},
+    {DType::kBfloat16, "bfloat16", 16},
+    {DType::kFloat8E4M3FN, "float8e4m3fn", 8},
+    {DType::kFloat8E4M3FNUZ, "float8e4m3fnuz", 8},
+    {DType::kFloat8E5M2, "float8e5m2", 8},
+    {DType::kFloat8E5M2FNUZ, "float8e5m2fnuz", 8},
+    {DType::kUint4, "uint4", 4},
+    {DType::kInt4, "int4", 4},
+    {DType::kUint2, "uint2", 2},
+    {DType::kInt2, "int2", 2},
 };
 
 const Row* Find(DType dtype) {
@@ -55,8 +68,13 @@ DType DTypeFromName(std::string_view name) {
 }
 
 bool IsFloat(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
-         dtype == DType::kBfloat16;
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || IsHalf(dtype) || IsFloat8(dtype);
+}
+
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+
+bool IsFloat8(DType dtype) {
+  return dtype >= DType::kFloat8E4M3FN && dtype <= DType::kFloat8E5M2FNUZ;
 }
 
 bool IsInteger(DType dtype) {

@@ -24,6 +24,10 @@ enum class DType : uint8_t {
   kUint32 = 12,
   kUint64 = 13,
   kBfloat16 = 16,
+  kFloat8E4M3FN = 17,  // tensor/half.h
+  kFloat8E4M3FNUZ = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2FNUZ = 20,
   kUint4 = 21,  // two per byte, the first in the low nibble
   kInt4 = 22,
   kUint2 = 25,  // four per byte
@@ -40,6 +44,10 @@ const char* DTypeName(DType dtype);
 /// The type of that name; kUndefined for an unknown name.
 DType DTypeFromName(std::string_view name);
 bool IsFloat(DType dtype);
+/// Whether it is float16 or bfloat16.
+bool IsHalf(DType dtype);
+/// Whether it is one of the four floats of 8 bits.
+bool IsFloat8(DType dtype);
 /// Whether it is a signed or unsigned integer of any width; bool is not.
 bool IsInteger(DType dtype);
 /// Whether it is int8 or uint8.
@@ -93,7 +101,7 @@ struct DTypeOf<bool> {
 };
 
 /// Calls `function(T{})` with the C++ type of a whole-byte numeric dtype (bool as uint8_t); returns
-/// false for the others (float16, 4-bit, string).
+/// false for the others (floats of 16 and 8 bits, 4-bit, string).
 template <typename Function>
 bool VisitDType(DType dtype, Function&& function) {
   switch (dtype) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "tensor/half.h"
 
 namespace requant {
 namespace {
@@ -27,12 +28,13 @@ T Element(const Tensor& tensor, int64_t index) {
   switch (tensor.dtype()) {
     case DType::kFloat16:
       return static_cast<T>(HalfToFloat(static_cast<const uint16_t*>(raw)[index]));
-    case DType::kBfloat16: {
-      const uint32_t bits = uint32_t{static_cast<const uint16_t*>(raw)[index]} << 16;
-      float value;
-      std::memcpy(&value, &bits, sizeof value);
-      return static_cast<T>(value);
-    }
+    case DType::kBfloat16:
+      return static_cast<T>(BfloatToFloat(static_cast<const uint16_t*>(raw)[index]));
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      return static_cast<T>(kFloat8ToFloat(tensor.dtype(), bytes[index]));
     case DType::kUint4:
       return static_cast<T>(Field(bytes, index, 4));
     case DType::kInt4:
@@ -95,6 +97,40 @@ Tensor Tensor::Unowned(DType dtype, Shape shape, void* data) {
   return out;
 }
 
+Tensor Tensor::Widened(const Tensor& half) {
+  Tensor out;
+  out.dtype_ = DType::kFloat32;
+  out.count_ = half.count_;
+  out.shape_ = half.shape_;
+  out.half_ = std::make_shared<const Tensor>(half);
+  return out;
+}
+
+void Tensor::Widen() const {
+  auto buffer = std::make_shared<AlignedBuffer>(bytes());
+  HalvesToFloats(half_->dtype_, static_cast<const uint16_t*>(half_->data_),
+                 static_cast<size_t>(count_), reinterpret_cast<float*>(buffer->data()));
+  data_ = buffer->data();
+  owner_ = std::move(buffer);
+}
+
+void* Tensor::raw() {
+  if (half_ && data_ == nullptr) Widen();
+  half_.reset();  // the caller may write
+  return data_;
+}
+
+const void* Tensor::raw() const {
+  if (half_ && data_ == nullptr) Widen();
+  return data_;
+}
+
+bool Tensor::Holds(const void* address) const {
+  if (half_ && half_->Holds(address)) return true;
+  const auto* first = static_cast<const uint8_t*>(data_);
+  return first != nullptr && address >= first && address < first + bytes();
+}
+
 double Tensor::AsDouble(int64_t index) const { return Element<double>(*this, index); }
 int64_t Tensor::AsInt64(int64_t index) const { return Element<int64_t>(*this, index); }
 std::vector<double> Tensor::ToDoubles() const { return Convert<double>(*this); }
@@ -113,16 +149,19 @@ Tensor Tensor::Reshaped(Shape shape) const {
 
 Tensor Tensor::Clone() const {
   Tensor out(dtype_, shape_);
-  if (bytes() > 0) std::memcpy(out.data_, data_, bytes());
+  if (bytes() > 0) std::memcpy(out.data_, raw(), bytes());
   return out;
 }
 
 bool Tensor::SameBits(const Tensor& other) const {
   return dtype_ == other.dtype_ && shape_ == other.shape_ &&
-         (bytes() == 0 || std::memcmp(data_, other.data_, bytes()) == 0);
+         (bytes() == 0 || (half_ && other.half_ && half_->dtype_ == other.half_->dtype_
+                               ? std::memcmp(half_->data_, other.half_->data_, half_->bytes())
+                               : std::memcmp(raw(), other.raw(), bytes())) == 0);
 }
 
 void Tensor::CheckType(DType wanted) const {
+  if (half_ && data_ == nullptr) Widen();
   if (data_ == nullptr && count_ > 0 && !empty()) {
     Fail(ErrorCode::kInternal, "the values of a constant were left out");
   }
@@ -137,35 +176,6 @@ void Tensor::CheckCount(size_t count) const {
   if (static_cast<int64_t>(count) != count_) {
     Fail(ErrorCode::kShapeMismatch, StrCat(count, " values for shape ", ShapeToString(shape_)));
   }
-}
-
-float HalfToFloat(uint16_t half) {
-  const int exponent = (half >> 10) & 31;
-  const int mantissa = half & 1023;
-  float magnitude;
-  if (exponent == 31) {
-    magnitude = mantissa ? NAN : INFINITY;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-  }
-  return half & 0x8000 ? -magnitude : magnitude;
-}
-
-uint16_t FloatToHalf(float value) {
-  const int sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
-  const float magnitude = std::fabs(value);
-  if (magnitude >= 65520.0F) return static_cast<uint16_t>(sign | 0x7c00);
-  if (magnitude < 6.103515625e-05F) {  // below 2^-14: a subnormal half
-    return static_cast<uint16_t>(sign |
-                                 static_cast<int>(std::nearbyint(std::ldexp(magnitude, 24))));
-  }
-  int exponent;
-  const float significand = std::frexp(magnitude, &exponent);  // in [0.5, 1)
-  const int mantissa = static_cast<int>(std::nearbyint(std::ldexp(significand, 11)));  // 1024..2048
-  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + mantissa - 1024));
 }
 
 }  // namespace requant

@@ -26,6 +26,9 @@ class Tensor {
                      std::shared_ptr<const void> owner);
   /// Makes a view of memory that outlives the tensor (an arena). The caller checks the size.
   static Tensor Unowned(DType dtype, Shape shape, void* data);
+  /// Makes a float32 tensor of the numbers of a float16 or bfloat16 tensor. It holds the 16 bits,
+  /// and the floats from when they are first read; a copy made before that converts them again.
+  static Tensor Widened(const Tensor& half);
 
   template <typename T>
   static Tensor FromVector(const std::vector<T>& values, Shape shape) {
@@ -46,7 +49,12 @@ class Tensor {
 
   bool empty() const { return dtype_ == DType::kUndefined; }
   /// False for a view of memory that the tensor does not keep alive (Unowned).
-  bool is_owner() const { return owner_ != nullptr; }
+  bool is_owner() const { return owner_ != nullptr || half_ != nullptr; }
+  /// The tensor of 16 bits whose numbers these are, in an order of its own shape; nullptr if there
+  /// is none (Widened).
+  const Tensor* half() const { return half_.get(); }
+  /// Whether the address is in the tensor's memory, or in that of the 16 bits of a Widened tensor.
+  bool Holds(const void* address) const;
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
@@ -54,13 +62,13 @@ class Tensor {
   int64_t count() const { return count_; }
   size_t bytes() const { return DTypeBytes(dtype_, static_cast<size_t>(count_)); }
 
-  void* raw() { return data_; }
-  const void* raw() const { return data_; }
+  void* raw();
+  const void* raw() const;
   /// Typed access; kBool is read as bool or uint8_t. Throws kTypeMismatch for any other type.
   template <typename T>
   T* data() {
     CheckType(DTypeOf<T>::value);
-    return static_cast<T*>(data_);
+    return static_cast<T*>(raw());
   }
   template <typename T>
   const T* data() const {
@@ -89,17 +97,16 @@ class Tensor {
 
  private:
   void CheckType(DType wanted) const;
+  void Widen() const;
   void CheckCount(size_t count) const;
 
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t count_ = 0;
-  void* data_ = nullptr;
-  std::shared_ptr<const void> owner_;
+  // A Widened tensor has these two once its floats are read.
+  mutable void* data_ = nullptr;
+  mutable std::shared_ptr<const void> owner_;
+  std::shared_ptr<const Tensor> half_;
 };
-
-/// Convert between IEEE 754 half precision and float, rounding to nearest even.
-float HalfToFloat(uint16_t half);
-uint16_t FloatToHalf(float value);
 
 }  // namespace requant

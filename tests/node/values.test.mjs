@@ -39,7 +39,8 @@ describe('Tensor', () => {
       float64: Float64Array,
       uint32: Uint32Array,
       uint64: BigUint64Array,
-      float16: Uint16Array,
+      float16: globalThis.Float16Array ?? Uint16Array,
+      bfloat16: Uint16Array,
     };
     for (const [type, array] of Object.entries(arrays)) {
       assert.ok(new Tensor(type, new array(3)).data instanceof array, type);

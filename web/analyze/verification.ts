@@ -1,6 +1,7 @@
 // The outputs of two engines and of the float model, counted element by element.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { toNumbers } from '../base/half.js';
 import type { Tensor } from '../base/tensor.js';
 
 /** A tensor of any engine: elements and dimensions. */
@@ -122,24 +123,9 @@ function top1(values: ArrayLike<number>): number {
   return best;
 }
 
-/** The number that an IEEE 754 half float with these bits represents. */
-function fromHalf(bits: number): number {
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  const size =
-    exponent === 31
-      ? fraction === 0
-        ? Infinity
-        : NaN
-      : exponent === 0
-        ? fraction * 2 ** -24
-        : (1024 + fraction) * 2 ** (exponent - 25);
-  return bits & 0x8000 ? -size : size;
-}
-
 function numbersOf({ type, data }: EngineTensor): number[] {
   return type === 'float16' && data instanceof Uint16Array
-    ? Array.from(data, fromHalf)
+    ? Array.from(toNumbers(type, data))
     : Array.from(data, Number);
 }
 

@@ -1,4 +1,5 @@
 import { RequantError, invalidArgument, show } from './errors.js';
+import { type Float16Data, float16Array, isSmallFloat, toHalf, toNumbers } from './half.js';
 import {
   type TensorFromImageOptions,
   type TensorToImageOptions,
@@ -8,7 +9,11 @@ import {
   toImageData,
 } from './tensor_image.js';
 
-/** The typed array that holds a tensor's elements. float16 holds bit patterns, bool one byte each. */
+/**
+ * The typed array that holds a tensor's elements: bool one byte each; float16 numbers where the engine has
+ * Float16Array, else bit patterns; bfloat16 and the float8 types bit patterns ({@link Tensor.toFloat32} gives
+ * their numbers).
+ */
 export interface TensorDataMap {
   float32: Float32Array;
   uint8: Uint8Array;
@@ -18,13 +23,18 @@ export interface TensorDataMap {
   int32: Int32Array;
   int64: BigInt64Array;
   bool: Uint8Array;
-  float16: Uint16Array;
+  float16: Float16Data;
   float64: Float64Array;
   uint32: Uint32Array;
   uint64: BigUint64Array;
+  bfloat16: Uint16Array;
+  float8e4m3fn: Uint8Array;
+  float8e4m3fnuz: Uint8Array;
+  float8e5m2: Uint8Array;
+  float8e5m2fnuz: Uint8Array;
 }
 
-/** Names of the element types, as in onnxruntime-web. */
+/** Names of the element types, as in onnxruntime-web, and those of bfloat16 and float8. */
 export type TensorType = keyof TensorDataMap;
 
 /** Values from which a tensor can be made. */
@@ -45,10 +55,15 @@ const arrayTypes: Record<TensorType, ArrayType> = {
   int32: Int32Array,
   int64: BigInt64Array,
   bool: Uint8Array,
-  float16: Uint16Array,
+  float16: float16Array,
   float64: Float64Array,
   uint32: Uint32Array,
   uint64: BigUint64Array,
+  bfloat16: Uint16Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
 };
 
 /** Names of all element types. */
@@ -82,7 +97,6 @@ const integerRanges: Partial<Record<TensorType, readonly [bigint, bigint]>> = {
   uint8: [0n, 255n],
   int8: [-128n, 127n],
   uint16: [0n, 65535n],
-  float16: [0n, 65535n],
   int16: [-32768n, 32767n],
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
@@ -94,6 +108,9 @@ function fromPlainArray(type: TensorType, values: readonly unknown[]): TensorDat
   const bad = (index: number) =>
     invalidArgument(`element ${index} is ${show(values[index])}, which is no ${type}`, 'data');
   const range = integerRanges[type];
+  if (type.startsWith('float8')) {
+    throw invalidArgument(`a tensor of type ${type} needs its codes`, 'data', 'Give a Uint8Array.');
+  }
   if (type === 'int64' || type === 'uint64') {
     const data =
       type === 'int64' ? new BigInt64Array(values.length) : new BigUint64Array(values.length);
@@ -116,7 +133,8 @@ function fromPlainArray(type: TensorType, values: readonly unknown[]): TensorDat
     } else if (range && !(Number.isInteger(value) && value >= range[0] && value <= range[1])) {
       throw bad(index);
     }
-    data[index] = Number(value);
+    const rounds = type === 'bfloat16' || (type === 'float16' && data instanceof Uint16Array);
+    data[index] = rounds ? toHalf(type, Number(value)) : Number(value);
   });
   return data;
 }
@@ -134,9 +152,9 @@ function checkData(type: TensorType, data: unknown): TensorDataMap[TensorType] {
     return data as unknown as TensorDataMap[TensorType]; // from another realm, such as an iframe
   }
   const name = Object.prototype.toString.call(data);
-  if (type === 'float16' && name === '[object Float16Array]') {
+  if (type === 'float16' && /^\[object (Float16|Uint16)Array\]$/.test(name)) {
     const view = data as ArrayBufferView;
-    return new Uint16Array(view.buffer, view.byteOffset, view.byteLength / 2);
+    return new float16Array(view.buffer, view.byteOffset, view.byteLength / 2);
   }
   if (type === 'uint8' && name === '[object Uint8ClampedArray]') {
     const view = data as ArrayBufferView;
@@ -291,6 +309,19 @@ export class Tensor<T extends TensorType = TensorType> {
   /** What {@link toImageData} gives, as a PNG in a data URL; only in pages. */
   toDataURL(options: TensorToImageOptions = {}): string {
     return toDataURL(elementsToPixels(this.data, this.dims, options));
+  }
+
+  /**
+   * The elements as float32 numbers: those of a half or float8 tensor exactly, others rounded to float32 where
+   * they have more digits. A float32 tensor gives its own data.
+   */
+  toFloat32(): Float32Array {
+    const { data, type } = this as Tensor;
+    if (data instanceof Float32Array) return data;
+    if (isSmallFloat(type) && (data instanceof Uint16Array || data instanceof Uint8Array)) {
+      return toNumbers(type, data);
+    }
+    return Float32Array.from(data as ArrayLike<number | bigint>, Number);
   }
 
   /** Resolves to the data, for code written for onnxruntime-web. */

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { saveFailed, writeToDisk } from '../base/save.js';
+import { isSmallFloat } from '../base/half.js';
 import type { Tensor, TensorDataMap } from '../base/tensor.js';
 import { readTensor } from '../dataset/node.js';
 import { writeNpy } from '../dataset/npy.js';
@@ -265,7 +266,10 @@ export const runSpec: CommandSpec = {
 };
 
 function stats(tensor: Tensor, top: number) {
-  const data = Array.from(tensor.data as TensorDataMap['float32'] | TensorDataMap['int64'], Number);
+  const data = Array.from(
+    isSmallFloat(tensor.type) ? tensor.toFloat32() : (tensor.data as TensorDataMap['int64']),
+    Number,
+  );
   let [min, max, sum] = [Infinity, -Infinity, 0];
   for (const value of data) {
     min = Math.min(min, value);

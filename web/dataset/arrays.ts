@@ -1,6 +1,7 @@
 // Reads arrays with many samples along their first axis, and plain numbers without a header.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
+import { isSmallFloat } from '../base/half.js';
 import { checkBytes, checkKind } from '../base/options.js';
 import {
   Tensor,
@@ -29,9 +30,10 @@ export function checkInputs(inputs: unknown): void {
 /** The same numbers with another element type. Numbers that do not fit an integer type are an error. */
 export function castTensor(tensor: Tensor, type: TensorType): Tensor {
   checkTensor(tensor);
-  if (tensor.type === type || tensor.type === 'float16' || type === 'float16') return tensor;
+  if (tensor.type === type || type.startsWith('float8')) return tensor;
   const wide = type === 'int64' || type === 'uint64';
-  const values = Array.from(tensor.data as ArrayLike<number | bigint>, (value) =>
+  const data = isSmallFloat(tensor.type) ? tensor.toFloat32() : tensor.data;
+  const values = Array.from(data as ArrayLike<number | bigint>, (value) =>
     wide ? value : Number(value),
   );
   return new Tensor(type, type === 'bool' ? values.map(Boolean) : values, tensor.dims);

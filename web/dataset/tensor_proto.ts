@@ -4,6 +4,7 @@
 
 import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
+import { isSmallFloat } from '../base/half.js';
 import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../base/tensor.js';
 
 const typeByNumber: Readonly<Record<number, TensorType>> = {
@@ -19,6 +20,11 @@ const typeByNumber: Readonly<Record<number, TensorType>> = {
   11: 'float64',
   12: 'uint32',
   13: 'uint64',
+  16: 'bfloat16',
+  17: 'float8e4m3fn',
+  18: 'float8e4m3fnuz',
+  19: 'float8e5m2',
+  20: 'float8e5m2fnuz',
 };
 
 function damaged(what: string): RequantError {
@@ -168,5 +174,10 @@ export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Ten
       : type === 'int64' || type === 'uint64'
         ? ints
         : ints.map(Number);
+  // The field of small floats has bit patterns.
+  if (isSmallFloat(type)) {
+    const array = type.startsWith('float8') ? Uint8Array : Uint16Array;
+    return { name, tensor: new Tensor(type, array.from(values as number[]), dims) };
+  }
   return { name, tensor: new Tensor(type, values, dims) };
 }

@@ -3,7 +3,6 @@
 #include "ops/elementwise/cast.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -11,6 +10,7 @@
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
+#include "tensor/half.h"
 
 namespace requant {
 namespace {
@@ -35,15 +35,20 @@ To Saturate(From value, To lowest, To highest) {
   return static_cast<To>(value);
 }
 
-uint16_t ToBfloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+/// A float that rounds to fewer bits as the value does.
+float ToOddFloat(double value) { return RoundToOdd(value); }
+float ToOddFloat(uint64_t value) {
+  // A double has 53 bits; the last one says whether any behind it is set.
+  if (value >> 53 != 0) value = (value >> 11 | ((value & 2047) != 0 ? 1 : 0)) << 11;
+  return RoundToOdd(static_cast<double>(value));
+}
+float ToOddFloat(int64_t value) {
+  return value < 0 ? -ToOddFloat(uint64_t{0} - static_cast<uint64_t>(value))
+                   : ToOddFloat(static_cast<uint64_t>(value));
 }
 
 template <typename From>
-void Store(Tensor& out, int64_t index, From value) {
+void Store(Tensor& out, int64_t index, From value, bool saturate) {
   void* raw = out.raw();
   auto* bytes = static_cast<uint8_t*>(raw);
   switch (out.dtype()) {
@@ -51,10 +56,16 @@ void Store(Tensor& out, int64_t index, From value) {
       bytes[index] = value != From{0};
       return;
     case DType::kFloat16:
-      static_cast<uint16_t*>(raw)[index] = FloatToHalf(static_cast<float>(value));
+      static_cast<uint16_t*>(raw)[index] = FloatToHalf(ToOddFloat(value));
       return;
     case DType::kBfloat16:
-      static_cast<uint16_t*>(raw)[index] = ToBfloat16(static_cast<float>(value));
+      static_cast<uint16_t*>(raw)[index] = FloatToBfloat(ToOddFloat(value));
+      return;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      bytes[index] = kFloatToFloat8(out.dtype(), ToOddFloat(value), saturate);
       return;
     case DType::kInt4:
     case DType::kUint4:
@@ -99,8 +110,11 @@ void InferCast(InferContext& context) {
   SetOutput(context, 0, TargetOf(context.attributes()), context.inputs[0].shape);
 }
 
+bool Saturates(const EvalContext& context) { return context.attributes().Int("saturate", 1) != 0; }
+
 void EvaluateCast(EvalContext& context) {
-  context.outputs[0] = CastTensor(context.input(0), TargetOf(context.attributes()));
+  context.outputs[0] =
+      CastTensor(context.input(0), TargetOf(context.attributes()), Saturates(context));
 }
 
 void InferCastLike(InferContext& context) {
@@ -108,7 +122,7 @@ void InferCastLike(InferContext& context) {
 }
 
 void EvaluateCastLike(EvalContext& context) {
-  context.outputs[0] = CastTensor(context.input(0), context.input(1).dtype());
+  context.outputs[0] = CastTensor(context.input(0), context.input(1).dtype(), Saturates(context));
 }
 
 constexpr OpDef kRows[] = {
@@ -119,23 +133,33 @@ constexpr OpDef kRows[] = {
 
 }  // namespace
 
-Tensor CastTensor(const Tensor& input, DType to) {
+Tensor CastTensor(const Tensor& input, DType to, bool saturate) {
   if (DTypeBits(input.dtype()) == 0 || DTypeBits(to) == 0) {
     Fail(ErrorCode::kUnsupported,
          StrCat("cannot cast ", DTypeName(input.dtype()), " to ", DTypeName(to)));
   }
   if (input.dtype() == to) return input;
   Tensor out(to, input.shape());
+  const auto count = static_cast<size_t>(input.count());
+  if (IsHalf(input.dtype()) && to == DType::kFloat32) {
+    HalvesToFloats(input.dtype(), static_cast<const uint16_t*>(input.raw()), count,
+                   out.data<float>());
+    return out;
+  }
+  if (input.dtype() == DType::kFloat32 && IsHalf(to)) {
+    FloatsToHalves(to, input.data<float>(), count, static_cast<uint16_t*>(out.raw()));
+    return out;
+  }
   for (int64_t i = 0; i < input.count(); ++i) {
     switch (CarrierOf(input.dtype())) {
       case Carrier::kDouble:
-        Store(out, i, input.AsDouble(i));
+        Store(out, i, input.AsDouble(i), saturate);
         break;
       case Carrier::kSigned:
-        Store(out, i, input.AsInt64(i));
+        Store(out, i, input.AsInt64(i), saturate);
         break;
       case Carrier::kUnsigned:
-        Store(out, i, input.data<uint64_t>()[i]);
+        Store(out, i, input.data<uint64_t>()[i], saturate);
         break;
     }
   }

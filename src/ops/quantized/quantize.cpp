@@ -113,9 +113,9 @@ DType QuantizeTarget(const AttributeMap& attributes, DType zero_point) {
             : wanted > 0 && wanted < 256 ? static_cast<DType>(wanted)
                                          : DType::kUndefined;
   }
-  if (!IsInteger(dtype) || DTypeBits(dtype) > 16) {
+  if (!IsFloat8(dtype) && (!IsInteger(dtype) || DTypeBits(dtype) > 16)) {
     Fail(ErrorCode::kUnsupported, StrCat("QuantizeLinear to ", DTypeName(dtype)),
-         {.hint = "2, 4, 8 and 16 bit integers are supported"});
+         {.hint = "2, 4, 8 and 16 bit integers and the four float8 types are supported"});
   }
   return dtype;
 }
@@ -145,6 +145,15 @@ void EvaluateQuantizeLinear(EvalContext& context) {
                                      context.has(2) ? context.input(2).dtype() : DType::kUndefined);
   const QuantParams params = ReadParams(context);
   const ScaleMap map(context.attributes(), x.shape(), context.input(1).shape());
+  if (IsFloat8(dtype)) {
+    Tensor scaled(DType::kFloat32, x.shape());
+    for (int64_t i = 0; i < x.count(); ++i) {
+      scaled.data<float>()[i] = static_cast<float>(x.AsDouble(i)) / params.scales[map[i]];
+    }
+    const bool saturate = context.attributes().Int("saturate", 1) != 0;
+    context.outputs[0] = CastTensor(scaled, dtype, saturate);
+    return;
+  }
   const QuantizedRange range = RangeOf(dtype);
   Tensor out(DType::kInt32, x.shape());
   int32_t* to = out.data<int32_t>();
@@ -170,7 +179,8 @@ DType DequantizeTarget(const AttributeMap& attributes, DType scale) {
 void InferDequantizeLinear(InferContext& context) {
   RequireDType(context, 0,
                {DType::kInt2, DType::kUint2, DType::kInt4, DType::kUint4, DType::kInt8,
-                DType::kUint8, DType::kInt16, DType::kUint16, DType::kInt32});
+                DType::kUint8, DType::kInt16, DType::kUint16, DType::kInt32, DType::kFloat8E4M3FN,
+                DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ});
   RequireSameDType(context, 0, 2);
   CheckScaleShape(context);
   SetOutput(context, 0, DequantizeTarget(context.attributes(), context.inputs[1].dtype),
@@ -179,7 +189,7 @@ void InferDequantizeLinear(InferContext& context) {
 
 void EvaluateDequantizeLinear(EvalContext& context) {
   const Tensor& x = context.input(0);
-  if (!IsInteger(x.dtype())) {
+  if (!IsInteger(x.dtype()) && !IsFloat8(x.dtype())) {
     Fail(ErrorCode::kTypeMismatch, StrCat("DequantizeLinear of ", DTypeName(x.dtype())));
   }
   const QuantParams params = ReadParams(context);
@@ -188,8 +198,10 @@ void EvaluateDequantizeLinear(EvalContext& context) {
   float* to = out.data<float>();
   for (int64_t i = 0; i < x.count(); ++i) {
     const size_t p = map[i];
-    to[i] = DequantizeLinear(static_cast<int32_t>(x.AsInt64(i)), params.scales[p],
-                             static_cast<int32_t>(params.ZeroAt(p)));
+    to[i] = IsFloat8(x.dtype())
+                ? static_cast<float>(x.AsDouble(i)) * params.scales[p]
+                : DequantizeLinear(static_cast<int32_t>(x.AsInt64(i)), params.scales[p],
+                                   static_cast<int32_t>(params.ZeroAt(p)));
   }
   context.outputs[0] =
       CastTensor(out, DequantizeTarget(context.attributes(), context.input(1).dtype()));
