@@ -103,6 +103,10 @@ SessionRequest ReadSessionOptions(const val& options) {
   Read(options, "profile", request.options.profile);
   Read(options, "fuse", request.options.plan.fuse);
   Read(options, "compact", request.options.plan.compact);
+  std::string halves;
+  Read(options, "halfWeights", halves);
+  if (halves == "keep") request.options.plan.halves = HalfPacking::kStay;
+  if (halves == "widen") request.options.plan.halves = HalfPacking::kWiden;
   Read(options, "optimize", request.optimize);
   Read(options, "consume", request.consume);
   request.taps = ReadStrings(options, "taps");

@@ -1,5 +1,4 @@
-// bindings/README.md in types: the exports of the Emscripten glue (dist/core.js) and the members of its
-// module. Written by hand; tests compare it with the built core.
+// The exports of dist/core.js (bindings/README.md) in types, written by hand; tests compare both.
 
 import type {
   CoreNode,
@@ -48,6 +47,7 @@ export interface CoreSessionOptions {
   fuse?: boolean;
   optimize?: boolean;
   compact?: boolean;
+  halfWeights?: 'auto' | 'keep' | 'widen';
   kernels?: Record<string, string>;
   /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
   tuned?: Record<

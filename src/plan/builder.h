@@ -87,7 +87,7 @@ class PlanBuilder {
     SharedWeights& packed = options_.packed ? Shared(PackingKey(weights), row.name, own) : own;
     if (!packed) {
       AlignedBuffer made(row.packed_size(weights));
-      row.pack_weights(weights, made.data());
+      PackInto(row, weights, made.data());
       packed = HoldOnce(std::move(made));
     }
     return Hold(packed);
@@ -163,6 +163,23 @@ class PlanBuilder {
     bool kept = false;
   };
 
+  template <typename Row, typename Weights>
+  static void PackInto(const Row& row, const Weights& weights, uint8_t* packed) {
+    if constexpr (requires { weights.half; }) {
+      bool takes_halves = weights.half.data == nullptr;
+      if constexpr (requires { row.takes_halves(); }) {
+        takes_halves = takes_halves || row.takes_halves();
+      }
+      if (!takes_halves) {
+        const AlignedBuffer floats = FloatsOf(weights.half);
+        Weights wide = weights;
+        wide.data = reinterpret_cast<const float*>(floats.data());
+        row.pack_weights(wide, packed);
+        return;
+      }
+    }
+    row.pack_weights(weights, packed);
+  }
   void Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
               const std::vector<int>& inputs, const std::vector<int>& outputs);
   [[noreturn]] static void NoKernel(const char* family);

@@ -6,6 +6,9 @@
 #include <utility>
 #include <variant>
 
+#include "base/checked_math.h"
+#include "tensor/half.h"
+
 namespace requant {
 namespace {
 
@@ -106,16 +109,23 @@ SharedWeights HoldOnce(AlignedBuffer made) {
   return own;
 }
 
+AlignedBuffer FloatsOf(const HalfWeights& weights) {
+  AlignedBuffer floats(CheckedMul(weights.count, sizeof(float)));
+  HalvesToFloats(weights.bfloat ? DType::kBfloat16 : DType::kFloat16, weights.data, weights.count,
+                 reinterpret_cast<float*>(floats.data()));
+  return floats;
+}
+
 PackingKey::PackingKey(const ConvF32Weights& weights) {
   KeyWriter writer(*this);
-  writer.Address(weights.data);
+  writer.Address(weights.half.data ? weights.half.data : static_cast<const void*>(weights.data));
   writer.Layout(weights.layout);
   writer.Numbers(weights.bias, weights.layout.out_c);
 }
 
 PackingKey::PackingKey(const DwConvF32Weights& weights) {
   KeyWriter writer(*this);
-  writer.Address(weights.data);
+  writer.Address(weights.half.data ? weights.half.data : static_cast<const void*>(weights.data));
   writer.Layout(weights.layout);
   writer.Numbers(weights.bias, weights.layout.channels);
 }
@@ -151,10 +161,8 @@ void PackedWeights::Register(const Graph& graph) {
 }
 
 bool PackedWeights::Has(const void* address) const {
-  return std::any_of(constants_.begin(), constants_.end(), [address](const Tensor& tensor) {
-    const auto* first = static_cast<const uint8_t*>(tensor.raw());
-    return address >= first && address < first + tensor.bytes();
-  });
+  return std::any_of(constants_.begin(), constants_.end(),
+                     [address](const Tensor& tensor) { return tensor.Holds(address); });
 }
 
 SharedWeights* PackedWeights::Find(PackingKey key) {

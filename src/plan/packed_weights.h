@@ -25,6 +25,9 @@ using SharedWeights = std::shared_ptr<AlignedBuffer>;
 /// made and destroyed on one thread at a time.
 SharedWeights HoldOnce(AlignedBuffer made);
 
+/// Weights of 16 bits as floats, for a row that does not take them as they are.
+AlignedBuffer FloatsOf(const HalfWeights& weights);
+
 /// Everything that a packed form depends on: the addresses of the weights and the values of all
 /// else; the planner adds the name of the kernel's row. Equal texts mean equal packed bytes as long
 /// as the weights at these addresses do not change.

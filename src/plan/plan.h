@@ -130,6 +130,13 @@ struct Tuned {
   bool operator==(const Tuned&) const = default;
 };
 
+/// Weights of 16 bits stay so in memory and become floats at every run, or become floats once.
+enum class HalfPacking : uint8_t {
+  kBySize,  // those of a large layer stay
+  kStay,
+  kWiden,
+};
+
 struct PlanOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   /// Kernel rows to use for every step of their family that they fit.
@@ -151,6 +158,8 @@ struct PlanOptions {
   /// The packed constants of the model, which all its plans share. Without them a plan packs all of
   /// its weights.
   std::shared_ptr<PackedWeights> packed;
+  /// How weights of 16 bits are packed for float products.
+  HalfPacking halves = HalfPacking::kBySize;
   /// Prepares for Session::Visit(), which looks at outputs behind their steps, in their layout;
   /// nothing keeps them.
   bool visit = false;

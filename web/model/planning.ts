@@ -27,6 +27,11 @@ export interface PlanningOptions {
    */
   compact?: boolean;
   /**
+   * How weights of 16 bits (float16, bfloat16) lie in memory: `'keep'` in 16 bits, which become floats at every
+   * run, `'widen'` as floats, `'auto'` (default) those of large layers in 16 bits. Results do not depend on it.
+   */
+  halfWeights?: 'auto' | 'keep' | 'widen';
+  /**
    * Kernels by family: each runs every step of its family that it can. The warnings of {@link
    * InferenceSession.plan} say where other kernels run; {@link engineInfo} lists all kernels.
    */
@@ -43,6 +48,7 @@ export const tunableOptionKinds = {
   fuse: 'boolean',
   optimize: 'boolean',
   compact: 'boolean',
+  halfWeights: 'string',
   tuning: 'object',
 } as const;
 
@@ -86,7 +92,10 @@ export async function createCoreSession(
   options: PlanningOptions,
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
 ): Promise<CoreSession> {
-  const { requantize, fuse, optimize, compact, kernels, tuning } = options;
+  const { requantize, fuse, optimize, compact, halfWeights, kernels, tuning } = options;
+  if (halfWeights !== undefined) {
+    checkOneOf(halfWeights, ['auto', 'keep', 'widen'], 'options.halfWeights');
+  }
   // The scalar kernels are in the module of the operators, which comes with the kernels for few bits.
   if (kernels) checkKernels(core, kernels);
   if (kernels || call(core, () => model.lowBits())) await loadLowBits(core);
@@ -96,6 +105,7 @@ export async function createCoreSession(
     fuse,
     optimize,
     compact,
+    halfWeights,
     kernels: kernels && { ...kernels },
     tuned: await tunedSteps(core, tuning),
   }) as CoreSessionOptions;

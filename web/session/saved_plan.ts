@@ -11,6 +11,7 @@ const planned = [
   'fuse',
   'optimize',
   'compact',
+  'halfWeights',
   'kernels',
   'tuning',
   'taps',

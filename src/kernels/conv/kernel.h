@@ -20,6 +20,7 @@ struct ConvF32Params {
   int32_t row_begin = 0, row_end = 0;  ///< output pixels to compute, within [0, ConvRows)
   const float* input = nullptr;
   const void* weights = nullptr;    ///< packed by the same row's pack_weights (bias included)
+  int32_t halves = 0;               ///< 1: as float/halves.h says
   const float* residual = nullptr;  ///< optional, one row of out_c floats per output pixel
   int32_t residual_stride = 0;      ///< elements between the residual's pixels
   float* output = nullptr;

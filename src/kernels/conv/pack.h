@@ -33,6 +33,10 @@ size_t VectorF32PackedSize(const ConvF32Weights& weights);
 void VectorF32Pack(const ConvF32Weights& weights, void* packed);
 size_t VectorF32Workspace(const ConvGeometry& geometry);
 
+// The same kernel with weights of 16 bits (float/halves.h).
+size_t HalvesF32PackedSize(const ConvF32Weights& weights);
+size_t HalvesF32Workspace(const ConvGeometry& geometry);
+
 // The float row that reads lines in place (vector_f32_lines.cpp), packed as vector_f32.cpp says.
 bool LinesF32Supports(const ConvGeometry& geometry);
 bool LinesF32IsPreferred(const ConvGeometry& geometry);

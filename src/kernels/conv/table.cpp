@@ -11,6 +11,7 @@ bool bitserial::Never(const ConvQ8Weights&, const ConvGeometry&) { return false;
 namespace {
 
 bool AlwaysF32(const ConvGeometry&) { return true; }
+bool NeverF32(const ConvGeometry&) { return false; }
 
 constexpr ConvF32Kernel kF32Kernels[] = {
 #define ROW(linkage, run, name, ...) {name, __VA_ARGS__, run},

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/conv/kernel.h"
+#include "kernels/half_weights.h"
 
 namespace requant {
 
@@ -22,8 +23,10 @@ ConvWeightsLayout OihwLayout(int32_t out_c, int32_t in_c_per_group, int32_t kern
 
 struct ConvF32Weights {
   ConvWeightsLayout layout;
-  const float* data = nullptr;
+  const float* data =
+      nullptr;  ///< null where `half` has the weights; rows that take no halves get it
   const float* bias = nullptr;  ///< out_c values or null
+  HalfWeights half = {};
 };
 
 struct ConvQ8Weights {
@@ -36,6 +39,13 @@ struct ConvQ8Weights {
   int32_t input_lo = -128, input_hi = 255;
   bool dynamic = false;  ///< weights change at run time, so packed values must allow any codes
 };
+
+namespace conv {
+/// Packs finite weights of 16 bits (HalvesFit).
+void HalvesF32Pack(const ConvF32Weights& weights, void* packed);
+/// Whether all weights are finite.
+bool HalvesFit(const HalfWeights& weights);
+}  // namespace conv
 
 /// The order in which a row visits the output pixels.
 enum class ConvWalk : int32_t {
@@ -55,6 +65,8 @@ struct ConvF32Kernel {
   void (*pack_weights)(const ConvF32Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);
   void (*run)(const ConvF32Params* params);
+  /// Whether the row packs ConvF32Weights::half as they are (float/halves.h).
+  bool takes_halves() const { return pack_weights == conv::HalvesF32Pack; }
 };
 
 struct ConvQ8Kernel {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/dwconv/kernel.h"
+#include "kernels/half_weights.h"
 
 namespace requant {
 
@@ -19,6 +20,7 @@ struct DwConvF32Weights {
   DwConvWeightsLayout layout;
   const float* data = nullptr;
   const float* bias = nullptr;  ///< `channels` values or null
+  HalfWeights half = {};        ///< instead of `data`; no row takes them as they are
 };
 
 struct DwConvQ8Weights {

@@ -40,9 +40,15 @@ inline bool IsDepthwise(const ConvGeometry& geometry) {
 
 /// Chooses the row for a float convolution; `tuning` as in PlanBuilder::Choose.
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
-                                   const std::string& tuning = {});
+                                   const std::string& tuning = {}, const HalfWeights& half = {});
 /// Chooses the row for products of two dynamic matrices, whose steps have no workspace for lines.
 const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder);
+/// The weights of a product or convolution: the constant's floats, or its 16 bits.
+ConvF32Weights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant,
+                         const float* bias);
+/// The 16 bits of a constant's floats, if it has any.
+HalfWeights HalvesOf(const Tensor& constant);
+
 /// Adds a float convolution or matrix product with its epilogue; the output has layout `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                     const ConvF32Weights& weights, Layout layout, int input);
@@ -54,6 +60,6 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 /// kernel_w], `bias` may be nullptr.
 void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                          const float* weights, const float* bias, int input, int output,
-                         const Epilogue& epilogue);
+                         const Epilogue& epilogue, const HalfWeights& half = {});
 
 }  // namespace requant

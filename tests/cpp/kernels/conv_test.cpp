@@ -12,6 +12,7 @@
 #include "kernels/conv_testing.h"
 #include "kernels/dot8_forms.h"
 #include "numeric/requantize_prepare.h"
+#include "tensor/half.h"
 
 namespace requant {
 namespace {
@@ -208,7 +209,24 @@ void RunF32(const ConvF32Kernel& kernel, ConvF32Params p, const ConvF32Weights& 
   std::vector<uint8_t> packed(kernel.packed_size(weights));
   kernel.pack_weights(weights, packed.data());
   p.weights = packed.data();
+  p.halves = kernel.takes_halves() ? 1 : 0;
   RunRanges(kernel, p, cuts);
+}
+
+/// Rounds weights to 16 bits: the row that takes halves gets these, the others their floats.
+std::vector<uint16_t> RoundToHalves(std::vector<float>& weights, bool bfloat, int variant) {
+  const DType dtype = bfloat ? DType::kBfloat16 : DType::kFloat16;
+  // Every size of float16 occurs, subnormal numbers and the largest ones.
+  if (variant % 3 == 1) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      weights[i] = std::ldexp(weights[i], -static_cast<int>(i % 26));
+    }
+  }
+  if (variant % 6 == 4 && weights.size() > 1) weights[1] = 60000;
+  std::vector<uint16_t> halves(weights.size());
+  FloatsToHalves(dtype, weights.data(), weights.size(), halves.data());
+  HalvesToFloats(dtype, halves.data(), halves.size(), weights.data());
+  return halves;
 }
 
 TEST(ConvF32, CloseToDoublesOnEveryGeometry) {
@@ -220,11 +238,14 @@ TEST(ConvF32, CloseToDoublesOnEveryGeometry) {
     g.output_stride += variant % 2 * 3;
     const int32_t rows = ConvRows(g);
     const auto input = Floats(random, Elements(g.batch * g.in_h * g.in_w, g.input_stride, g.in_c));
-    const auto data = Floats(random, WeightCount(g));
+    auto data = Floats(random, WeightCount(g));
+    const std::vector<uint16_t> halves = RoundToHalves(data, variant % 2 == 0, variant);
     const auto bias = Floats(random, g.out_c);
     const int32_t residual_stride = g.out_c + variant % 4;
     const auto residual = Floats(random, Elements(rows, residual_stride, g.out_c));
     ConvF32Weights weights;
+    weights.half = {halves.data(), halves.size(), variant % 2 == 0};
+    ASSERT_TRUE(conv::HalvesFit(weights.half));
     weights.layout = OihwLayout(g.out_c, g.in_c / g.groups, g.kernel_h, g.kernel_w, g.groups);
     weights.data = data.data();
     if (variant % 4 != 0) weights.bias = bias.data();
@@ -283,8 +304,10 @@ TEST(ConvF32, NanPassesTheClamp) {
   const ConvGeometry g = Geometry(1, 9, 5, 11, 1, 1, 1, 0);
   auto input = Floats(random, 45);
   input[7 * 5 + 2] = std::numeric_limits<float>::quiet_NaN();
-  const auto data = Floats(random, 55);
+  auto data = Floats(random, 55);
+  const std::vector<uint16_t> halves = RoundToHalves(data, false, 0);
   ConvF32Weights weights;
+  weights.half = {halves.data(), halves.size(), false};
   weights.layout = OihwLayout(11, 5, 1, 1, 1);
   weights.data = data.data();
   for (const ConvF32Kernel& kernel : ConvF32Kernels()) {
@@ -323,10 +346,20 @@ TEST(ConvWorkspace, RefusesGeometriesThatLeaveInt32) {
   }
 }
 
+TEST(ConvWeights, HalvesMustBeFinite) {
+  const uint16_t finite[] = {0x7bff, 0xfbff}, infinite[] = {0, 0x7c00}, bfloat[] = {0x7f80};
+  EXPECT_TRUE(conv::HalvesFit({finite, 2, false}));
+  EXPECT_FALSE(conv::HalvesFit({infinite, 2, false}));
+  EXPECT_TRUE(conv::HalvesFit({infinite, 2, true}));
+  EXPECT_FALSE(conv::HalvesFit({bfloat, 1, true}));
+}
+
 TEST(ConvWeights, StridesReadATransposedMatrix) {
   // A Gemm's [K, N] matrix: stride_o 1, stride_i N.
-  const std::vector<float> matrix = {1, 2, 3, 10, 20, 30};  // K = 2, N = 3
+  std::vector<float> matrix = {1, 2, 3, 10, 20, 30};  // K = 2, N = 3
+  const std::vector<uint16_t> halves = RoundToHalves(matrix, false, 0);
   ConvF32Weights weights;
+  weights.half = {halves.data(), halves.size(), false};
   weights.layout.out_c = 3;
   weights.layout.in_c_per_group = 2;
   weights.layout.stride_o = 1;

@@ -10,13 +10,14 @@
 namespace requant {
 void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
                          const float* weights, const float* bias, int input, int output,
-                         const Epilogue& epilogue) {
+                         const Epilogue& epilogue, const HalfWeights& half) {
   const DwConvF32Kernel& kernel = builder.Choose("dwconv_f32", DwConvF32Kernels());
   const int64_t taps = int64_t{geometry.kernel_h} * geometry.kernel_w;
   const DwConvF32Weights source{
       {geometry.in_c, geometry.kernel_h, geometry.kernel_w, taps, geometry.kernel_w, 1},
       weights,
-      bias};
+      bias,
+      half};
   const uint8_t* packed = builder.Pack(kernel, source);
   auto& step = builder.Add<DepthwiseF32Step>(node, kernel.name, {input}, {output});
   step.op = epilogue.op;
@@ -27,17 +28,43 @@ void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeome
   step.Set(builder, kernel, geometry, packed, taps, geometry.out_w, kSlowMacsPerPart);
 }
 
+/// Weights of fewer bytes as floats stay in a cache, and are read faster as floats.
+constexpr size_t kLeastHalfBytes = 16384;
+
+ConvF32Weights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant,
+                         const float* bias) {
+  const HalfWeights half = HalvesOf(constant);
+  return {layout, half.data ? nullptr : constant.data<float>(), bias, half};
+}
+
+HalfWeights HalvesOf(const Tensor& constant) {
+  const Tensor* half = constant.half();
+  if (half == nullptr) return {};
+  return {static_cast<const uint16_t*>(half->raw()), static_cast<size_t>(half->count()),
+          half->dtype() == DType::kBfloat16};
+}
+
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
-                                   const std::string& tuning) {
+                                   const std::string& tuning, const HalfWeights& half) {
+  const HalfPacking packing = builder.options().halves;
+  const bool stays = packing == HalfPacking::kStay ||
+                     (packing == HalfPacking::kBySize && half.count * 4 >= kLeastHalfBytes);
+  const bool fits = half.data && stays && conv::HalvesFit(half);
   return builder.Choose(
       "conv_f32", ConvF32Kernels(),
-      [&geometry](const ConvF32Kernel& row) { return row.supports(geometry); },
-      [&geometry](const ConvF32Kernel& row) { return row.is_preferred(geometry); }, tuning);
+      [&](const ConvF32Kernel& row) {
+        return row.supports(geometry) && (!row.takes_halves() || fits);
+      },
+      [&](const ConvF32Kernel& row) {
+        return fits ? row.takes_halves() : row.is_preferred(geometry);
+      },
+      tuning);
 }
 
 const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder) {
-  return builder.Choose("conv_f32", ConvF32Kernels(),
-                        [](const ConvF32Kernel& row) { return row.run != rq_conv_f32_lines; });
+  return builder.Choose("conv_f32", ConvF32Kernels(), [](const ConvF32Kernel& row) {
+    return row.run != rq_conv_f32_lines && !row.takes_halves();
+  });
 }
 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
@@ -53,11 +80,12 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
                     const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue) {
   std::string tuning = TuningOf("conv_f32", geometry);
-  const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning);
+  const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning, weights.half);
   const uint8_t* packed = builder.Pack(kernel, weights);
   auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
+  step.params.halves = kernel.takes_halves() ? 1 : 0;
   step.params.residual_stride = geometry.out_c;
   step.params.lo = static_cast<float>(epilogue.clamp.lo);
   step.params.hi = static_cast<float>(epilogue.clamp.hi);
@@ -82,13 +110,15 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
     const Epilogue epilogue = TakeEpilogue(builder, node, false);
     const int input = builder.In(node.inputs[0], Layout::kChannelsLast);
     const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
-    AddDepthwiseF32Step(builder, node, *geometry, weights->data<float>(), bias_data, input, output,
-                        epilogue);
+    const HalfWeights half = HalvesOf(*weights);
+    AddDepthwiseF32Step(builder, node, *geometry, half.data ? nullptr : weights->data<float>(),
+                        bias_data, input, output, epilogue, half);
     return true;
   }
-  const ConvF32Weights source{OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
-                                         geometry->kernel_h, geometry->kernel_w, geometry->groups),
-                              weights->data<float>(), bias_data};
+  const ConvF32Weights source =
+      WeightsOf(OihwLayout(geometry->out_c, geometry->in_c / geometry->groups, geometry->kernel_h,
+                           geometry->kernel_w, geometry->groups),
+                *weights, bias_data);
   AddConvF32Step(builder, node, *geometry, source, Layout::kChannelsLast,
                  builder.In(node.inputs[0], Layout::kChannelsLast));
   return true;
