@@ -87,6 +87,7 @@ val OperatorFunctions(const Graph& graph) {
     add(reinterpret_cast<const void*>(FindOp("Requantize16", kRequantDomain)->evaluate));
   }
   if (NeedsRaising(graph)) add(kRaiseOpset.entry());
+  if (HasType(graph, IsFloat8)) add(kFloat8ToFloat.entry());
   for (const Pass& pass : PassTable()) {
     if (pass.may_apply && pass.may_apply(graph)) add(reinterpret_cast<const void*>(pass.run));
   }
@@ -264,6 +265,7 @@ val CreateSession(ModelHandle& model, const val& options) {
       FixDimensions(graph, request.dimensions);
       InferTypes(graph);
     }
+    WidenToFloats(graph);
     PreparedModel prepared =
         request.optimize ? PrepareForRun(std::move(graph)) : PreparedModel::AsIs(std::move(graph));
     if (!request.taps.empty()) prepared = WithTaps(prepared, request.taps);

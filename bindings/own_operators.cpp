@@ -180,7 +180,7 @@ val InterpretModel(const ModelHandle& model, const val& names, const val& types,
                  TensorToJs(tensor));
       };
     }
-    Graph typed = graph->Clone();
+    Graph typed = WithFloats(*graph);
     InferTypes(typed);
     const std::vector<Tensor> results =
         Interpret(typed, ReadFeeds(names, types, dims, pointers), interpret);

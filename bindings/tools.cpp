@@ -133,8 +133,8 @@ val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits
                 bool int8_activations) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph =
-        QuantizeWeightsOnly(*model.graph(), {bits, block, matmul_nbits, int8_activations}, &left);
+    Graph graph = QuantizeWeightsOnly(WithFloats(*model.graph()),
+                                      {bits, block, matmul_nbits, int8_activations}, &left);
     return WithLeft(std::move(graph), left);
   });
 }
@@ -142,7 +142,7 @@ val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits
 val Dynamically(const ModelHandle& model) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeDynamically(*model.graph(), &left);
+    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left);
     return WithLeft(std::move(graph), left);
   });
 }

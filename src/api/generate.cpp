@@ -1,5 +1,6 @@
 #include "api/generate.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "interpret/interpreter.h"
+#include "passes/rewrite.h"
 #include "passes/shape/infer_type.h"
 #include "plan/stages.h"
 
@@ -48,10 +50,37 @@ void FoldConstantNodes(Graph& graph) {
   }
 }
 
+/// Makes inputs and outputs of 16 bits float32, which C has a type for. The graph has Casts behind
+/// and before them.
+void FloatEnds(Graph& graph) {
+  const auto casts_to_float = [](const Node* node) {
+    return node->Is(Op::kCast) &&
+           node->attributes.Int("to", 0) == static_cast<int64_t>(DType::kFloat32);
+  };
+  for (Value* input : graph.inputs()) {
+    const std::vector<Node*> readers = input->consumers;
+    if (!IsHalf(input->type.dtype) ||
+        !std::all_of(readers.begin(), readers.end(), casts_to_float)) {
+      continue;
+    }
+    input->type.dtype = DType::kFloat32;
+    for (Node* reader : readers) Bypass(graph, reader, input);
+  }
+  const std::vector<Value*> outputs = graph.outputs();
+  for (Value* output : outputs) {
+    Node* node = output->producer;
+    const bool rounded = IsHalf(output->type.dtype) && node && node->Is(Op::kCast) &&
+                         node->inputs[0]->type.dtype == DType::kFloat32;
+    if (rounded) Bypass(graph, node, node->inputs[0]);
+  }
+}
+
 }  // namespace
 
 Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes) {
-  PreparedModel prepared = PrepareForRun(graph);
+  Graph floats = PrepareForRun(graph).Release();
+  FloatEnds(floats);
+  PreparedModel prepared = PreparedModel::Settled(std::move(floats));
   const auto known = InputShapes(prepared.graph(), shapes);
   if (!known) {
     Fail(ErrorCode::kUnsupported, "the shape of an input is open",
@@ -66,7 +95,7 @@ GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& 
 }
 
 Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes) {
-  Graph copy = graph.Clone();
+  Graph copy = WithFloats(graph);
   FoldConstantNodes(copy);
   if (const auto known = InputShapes(copy, shapes)) {
     return Specialize(PreparedModel::AsIs(std::move(copy)), *known).Release();

@@ -8,9 +8,9 @@
 
 namespace requant {
 
-/// Runs GenerateC on any model, float or quantized, prepared as for a run on inputs of these
-/// shapes, by name (shapes that the model knows may be missing). Throws what GenerateC throws, and
-/// kUnsupported for an open shape.
+/// Runs GenerateC on any model, float or quantized (inputs and outputs of 16 bits are float32 in
+/// C), prepared as for a run on inputs of these shapes, by name (shapes that the model knows may be
+/// missing). Throws what GenerateC throws, and kUnsupported for an open shape.
 GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
                         const GenerateCOptions& options, const CKernels& kernels);
 

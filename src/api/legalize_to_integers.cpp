@@ -25,7 +25,7 @@ void WriteNodes(JsonWriter& json, const char* key, const std::vector<IntegerNode
 }  // namespace
 
 LegalizedModel LegalizedFrom(const Graph& model, const IntegerForm& form) {
-  LegalizedModel out{model.Clone(), ""};
+  LegalizedModel out{WithFloats(model), ""};
   Graph& graph = out.graph;
   SpellQdq(graph);
   if (!IsQuantized(graph)) {

@@ -13,7 +13,7 @@ Graph PackWeights(const Graph& graph) {
         const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
         return op != nullptr && op->rewrite != nullptr;
       });
-  return rewrites ? PackTwoValues(PrepareForRun(graph).graph()) : PackTwoValues(graph);
+  return rewrites ? PackTwoValues(PrepareForRun(graph).graph()) : PackTwoValues(WithFloats(graph));
 }
 
 }  // namespace requant

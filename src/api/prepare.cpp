@@ -24,7 +24,20 @@ void RewriteForRun(Graph& graph) {
 
 }  // namespace
 
+void WidenToFloats(Graph& graph) {
+  PipelineOptions widening;
+  widening.only = {"WidenHalves"};
+  if (HasHalves(graph)) RunPasses(graph, widening);
+}
+
+Graph WithFloats(const Graph& graph) {
+  Graph copy = graph.Clone();
+  WidenToFloats(copy);
+  return copy;
+}
+
 void Prepare(Graph& graph) {
+  WidenToFloats(graph);
   RewriteForRun(graph);
   // Packed weights must not be folded into floats.
   PipelineOptions packing;

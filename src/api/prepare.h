@@ -26,6 +26,12 @@ bool HasWideCodes(const Graph& graph);
 /// Whether the graph is quantized in the forms of an older opset, so that it loads kRaiseOpset.
 bool NeedsRaising(const Graph& graph);
 
+/// Runs WidenHalves, and nothing else, on a graph that may have floats of 16 bits: for graphs on
+/// which the passes do not run, or on which something else comes before them.
+void WidenToFloats(Graph& graph);
+/// A copy of the graph after WidenToFloats.
+Graph WithFloats(const Graph& graph);
+
 /// The graph in the form that sessions run: a float graph is optimized, Q/DQ nodes become integer
 /// operators, and a QOperator graph is optimized as it is. Memory of a graph that is moved here is
 /// freed early.

@@ -15,7 +15,7 @@
 namespace requant {
 
 QuantizedModel ReadQuantized(const Graph& file) {
-  Graph graph = file.Clone();
+  Graph graph = WithFloats(file);
   const bool qonnx = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
     return node->op_type == "Quant" || node->op_type == "BipolarQuant";
   });

@@ -39,4 +39,5 @@
 #include "quant/weights/weight_only.h"
 #include "report/compare.h"
 #include "session/session.h"
+#include "tensor/half.h"
 #include "train/trainer.h"

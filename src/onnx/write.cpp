@@ -178,16 +178,45 @@ std::string NodeBytes(const Node& node) {
   return out;
 }
 
+/// The name of the initializer with the 16 bits of a constant.
+std::string HalfName(const Graph& graph, const Value& value) {
+  std::string name = value.name + "_half";
+  while (graph.FindValue(name)) name += "_";
+  return name;
+}
+
+/// The Cast to float32 of a constant that is written in 16 bits.
+std::string WideningBytes(const Graph& graph, const Value& value) {
+  using Tag = onnx_tags::NodeProto;
+  std::string attribute;
+  Writer attribute_writer(attribute);
+  attribute_writer.Bytes(onnx_tags::AttributeProto::kName, "to");
+  AttributeWriter{attribute_writer}(static_cast<int64_t>(DType::kFloat32));
+  std::string out;
+  Writer writer(out);
+  writer.Bytes(Tag::kInput, HalfName(graph, value));
+  writer.Bytes(Tag::kOutput, value.name);
+  writer.Bytes(Tag::kName, value.name + "_widen");
+  writer.Bytes(Tag::kOpType, "Cast");
+  writer.Bytes(Tag::kAttribute, attribute);
+  return out;
+}
+
 std::string GraphBytes(const Graph& graph) {
   using Tag = onnx_tags::GraphProto;
   std::string out;
   Writer writer(out);
+  for (const auto& value : graph.values()) {
+    if (value->constant.half()) writer.Bytes(Tag::kNode, WideningBytes(graph, *value));
+  }
   for (const auto& node : graph.nodes()) writer.Bytes(Tag::kNode, NodeBytes(*node));
   writer.Bytes(Tag::kName, graph.name.empty() ? "graph" : graph.name);
   for (const auto& value : graph.values()) {
-    if (value->is_constant()) {
-      writer.Bytes(Tag::kInitializer, TensorBytes(value->name, value->constant));
-    }
+    if (!value->is_constant()) continue;
+    const Tensor* half = value->constant.half();
+    writer.Bytes(Tag::kInitializer, half ? TensorBytes(HalfName(graph, *value),
+                                                       half->Reshaped(value->constant.shape()))
+                                         : TensorBytes(value->name, value->constant));
   }
   for (size_t i = 0; i + graph.captured < graph.inputs().size(); ++i) {
     writer.Bytes(Tag::kInput, ValueInfoBytes(*graph.inputs()[i]));

@@ -14,13 +14,13 @@ DType InputDType(const InferContext& context, size_t slot) {
 }
 
 [[noreturn]] void WrongDType(const InferContext& context, size_t slot, DType dtype) {
-  const bool half = dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+  const bool half = IsHalf(dtype);
   const Value* value = context.node.input(slot);
   Fail(half ? ErrorCode::kUnsupported : ErrorCode::kTypeMismatch,
        StrCat("input ", slot, " of ", context.node.op_type, " cannot be ", DTypeName(dtype)),
        {.node = context.node.name,
         .value = value ? value->name : "",
-        .hint = half ? "convert the model to float32" : "insert a Cast"});
+        .hint = half ? "run the pass WidenHalves first" : "insert a Cast"});
 }
 
 std::vector<int64_t> WindowList(const AttributeMap& attributes, const char* name, size_t count,

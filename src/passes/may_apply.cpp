@@ -41,6 +41,24 @@ bool HasBlockedWeights(const Graph& graph) {
   });
 }
 
+bool HasType(const Graph& graph, bool (*is_one)(DType)) {
+  const auto has = [is_one](const auto& value) { return is_one(value->type.dtype); };
+  if (std::any_of(graph.values().begin(), graph.values().end(), has)) return true;
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [is_one](const auto& node) {
+    const auto& entries = node->attributes.entries();
+    return std::any_of(entries.begin(), entries.end(), [is_one](const auto& entry) {
+      if (const auto* body = std::get_if<Subgraph>(&entry.second)) return HasType(**body, is_one);
+      if (const auto* tensor = std::get_if<Tensor>(&entry.second)) return is_one(tensor->dtype());
+      const auto* number = std::get_if<int64_t>(&entry.second);
+      const bool names_type = entry.first == "to" || entry.first.ends_with("dtype");
+      return number && names_type && *number > 0 && *number < 256 &&
+             is_one(static_cast<DType>(*number));
+    });
+  });
+}
+
+bool HasHalves(const Graph& graph) { return HasType(graph, IsHalf); }
+
 bool HasEinsum(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(),
                      [](const auto& node) { return node->Is(Op::kEinsum); });

@@ -27,6 +27,10 @@ double MinusLog(double p) { return -std::log(std::max(p, 1e-30)); }
 std::vector<const Value*> LossEnds(const Graph& graph) {
   std::vector<const Value*> ends;
   for (const Value* output : graph.outputs()) {
+    // A model with outputs of 16 bits rounds them from float32.
+    const bool rounded = IsHalf(output->type.dtype) && output->producer &&
+                         output->producer->Is(Op::kCast) && output->producer->inputs[0];
+    if (rounded) output = output->producer->inputs[0];
     if (output->type.dtype != DType::kFloat32 || output->producer == nullptr) continue;
     const Node& node = *output->producer;
     const bool softmax = (node.Is(Op::kSoftmax) || node.Is(Op::kLogSoftmax)) && !node.constant(0);

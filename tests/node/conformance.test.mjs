@@ -33,10 +33,9 @@ test('the conformance data by folder', { skip }, async () => {
     if (folder.startsWith('pytorch')) assert.equal(ours[0], inScope, `${folder}: all pass`);
     assert.ok(ours[0] >= 0.9 * inScope, `${folder}: ${ours[0]} of ${inScope}`);
   }
-  // Refusals, in scope or not, are typed and name the cause. (The data of float16 tests has other types than
-  // the models declare.)
+  // Refusals, in scope or not, are typed and name the cause.
   for (const { name, scope, ours } of results) {
-    if (ours === 'passed' || scope === 'float16/bfloat16' || scope === 'training') continue;
+    if (ours === 'passed' || scope === 'training') continue;
     assert.match(ours, /^refused: UNSUPPORTED ./, name);
   }
   if (LONG) assert.equal(document, report(results), 'node tests/node/conformance.mjs --write');

@@ -135,7 +135,6 @@ export function outOfScope(test) {
     return 'sequences';
   if (has('map')) return 'maps';
   if (has('optional')) return 'optional';
-  if (has(10, 16)) return 'float16/bfloat16';
   if (
     training ||
     domains.some((name) => name.includes('preview.training')) ||

@@ -28,6 +28,7 @@ size_t Mix(size_t hash, std::string_view text) {
 
 /// Hashes the size and a few bytes: equal constants have equal hashes, and most others do not.
 size_t HashOf(const Tensor& tensor) {
+  if (tensor.half()) return HashOf(*tensor.half());
   uint32_t ends[2] = {};
   const size_t bytes = tensor.bytes();
   const size_t count = std::min(bytes, sizeof(uint32_t));
@@ -48,10 +49,12 @@ size_t HashOf(const Node& node) {
   return hash;
 }
 
+/// Whether the constant has values: a plan may have left them out.
+bool HasValues(const Tensor& tensor) { return tensor.half() || tensor.raw() != nullptr; }
+
 bool SameInput(const Value* a, const Value* b) {
-  return a == b ||
-         (a && b && a->is_constant() && b->is_constant() && a->constant.raw() != nullptr &&
-          b->constant.raw() != nullptr && a->constant.SameBits(b->constant));
+  return a == b || (a && b && a->is_constant() && b->is_constant() && HasValues(a->constant) &&
+                    HasValues(b->constant) && a->constant.SameBits(b->constant));
 }
 
 bool CanMerge(const Graph& graph, const Node& from, const Node& to) {

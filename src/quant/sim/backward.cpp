@@ -202,6 +202,7 @@ constexpr SingleRow kSingles[] = {
     {"Identity", &ReshapeBackward}, {"Relu", &ReluBackward},
     {"Clip", &ClipBackward},        {"PRelu", &PreluBackward},
     {"Softmax", &SoftmaxBackward},  {"GlobalAveragePool", &GlobalAverageBackward},
+    {"Cast", &ReshapeBackward},
 };
 
 /// Operators each of whose output elements is an element of the first input, or a constant.
@@ -209,6 +210,9 @@ constexpr const char* kMoves[] = {"Transpose", "Slice",  "Split",        "Pad",
                                   "Gather",    "Expand", "DepthToSpace", "SpaceToDepth"};
 
 const SingleRow* FindSingle(const Node& node) {
+  // The gradient passes straight through what rounds to floats of fewer bits.
+  const auto to = static_cast<DType>(node.attributes.Int("to", 0) & 255);
+  if (node.Is(Op::kCast) && !IsFloat(to)) return nullptr;
   for (const SingleRow& row : kSingles) {
     if (node.Is(row.op)) return &row;
   }

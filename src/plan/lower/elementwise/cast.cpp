@@ -1,16 +1,25 @@
 // Lowers Cast of int32 to float32, as behind the accumulators of dynamically quantized networks and
-// of layers that write floats.
+// of layers that write floats, and Cast between float32 and floats of 16 bits.
 #include "base/simd.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
+#include "tensor/half.h"
 
 namespace requant {
 namespace {
 
 class CastStep : public StepOf<StepKind::kCast> {
  public:
-  void Fields(PlanArchive& archive) override { archive.Fields(count); }
+  void Fields(PlanArchive& archive) override { archive.Fields(count, from_type, to_type); }
   void Run(const RunContext& context) const override {
+    if (IsHalf(from_type)) {
+      return HalvesToFloats(from_type, context.Read<uint16_t>(inputs[0]), count,
+                            context.Write<float>(outputs[0]));
+    }
+    if (IsHalf(to_type)) {
+      return FloatsToHalves(to_type, context.Read<float>(inputs[0]), count,
+                            context.Write<uint16_t>(outputs[0]));
+    }
     const auto* from = context.Read<int32_t>(inputs[0]);
     auto* to = context.Write<float>(outputs[0]);
     size_t i = 0;
@@ -20,19 +29,23 @@ class CastStep : public StepOf<StepKind::kCast> {
     for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
   }
   size_t count = 0;
+  DType from_type = DType::kInt32, to_type = DType::kFloat32;
 };
 
 }  // namespace
 
 bool LowerCast(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
-  if (x->type.dtype != DType::kInt32 || node.outputs[0]->type.dtype != DType::kFloat32) {
-    return false;
-  }
+  const DType from = x->type.dtype, to = node.outputs[0]->type.dtype;
+  const bool known = to == DType::kFloat32 ? from == DType::kInt32 || IsHalf(from)
+                                           : from == DType::kFloat32 && IsHalf(to);
+  if (!known) return false;
   const Layout layout = builder.LayoutOf(x);
   const int input = builder.In(x, layout);
   const int output = builder.Out(node.outputs[0], layout);
   auto& step = builder.Add<CastStep>(node, "simd128", {input}, {output});
+  step.from_type = from;
+  step.to_type = to;
   step.count = static_cast<size_t>(NumElements(x->type.StaticShape()));
   return true;
 }

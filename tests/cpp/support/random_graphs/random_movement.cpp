@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ops/elementwise/cast.h"
+
 namespace requant {
 
 Value* GraphMaker::Transpose() {
@@ -16,6 +18,12 @@ Value* GraphMaker::Transpose() {
     for (size_t i = rank; i > 1; --i) {
       std::swap(perm[i - 1], perm[static_cast<size_t>(dice_.In(0, static_cast<int64_t>(i) - 1))]);
     }
+  }
+  if (dice_.Chance(10)) {  // a constant of 16 bits
+    const DType dtype = dice_.Of({DType::kFloat16, DType::kBfloat16});
+    Value* half = Constant(CastTensor(Known(Floats(ShapeOf(x))), dtype));
+    Value* moved = Add("Transpose", {half}, With({{"perm", perm}}));
+    return moved ? Add("Cast", {moved}, With({{"to", int64_t{1}}})) : nullptr;
   }
   return dice_.Chance(10) ? Add("Transpose", {x}) : Add("Transpose", {x}, With({{"perm", perm}}));
 }
