@@ -156,10 +156,10 @@ export async function loadModel(source: Source, options: LoadOptions = {}): Prom
 }
 
 /** @internal Names of the files that hold data of an ONNX file. */
-export function externalFiles(core: Core, bytes: Uint8Array): readonly string[] {
+export function filesBeside(core: Core, bytes: Uint8Array): readonly string[] {
   const pointer = copyIn(core, bytes);
   try {
-    return call(core, () => core.externalFiles(pointer, bytes.length));
+    return call(core, () => core.fileNeeds(pointer, bytes.length)).files;
   } finally {
     free(core, pointer);
   }

@@ -31,7 +31,7 @@ DType NumberType(const Node& node, DType input) {
 }
 
 Shape ShapeOf(const Node& node) {
-  const Shape shape = node.attributes.Ints("shape");
+  Shape shape = node.attributes.Ints("shape");
   if (!node.attributes.Has("shape")) {
     Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, " without a shape"));
   }
