@@ -123,7 +123,9 @@ describe('float16 networks', () => {
     const model = await parseModel(`graph "half" ${opset}\n${text}`);
     const samples = numbers(8, () => feedsFor(text, inputs, random));
     const quantized = await quantize(model, { calibration: samples });
-    const report = await compare(model, quantized, { dataset: samples });
+    const report = await compare(model, quantized, {
+      dataset: samples.map((feeds) => ({ feeds })),
+    });
     assert.ok(report.outputs[0].snr > 15, `${report.outputs[0].snr}`);
     const session = await InferenceSession.create(quantized);
     const { y } = await session.run(samples[0]);

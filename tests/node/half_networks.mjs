@@ -172,12 +172,12 @@ export function networks(random) {
       `input %x: float16[2, 48]
        input %c: bool[]
        ${w('w', [48, 64], 0.3)}
-       %y = If(%c, %x, %w, %x, %w) {then_branch = {graph "then"
+       %y = If(%c, %x, %w, %x, %w) {then_branch = {graph "then" opset 13
          capture %a: float16[2, 48]
          capture %b: float16[48, 64]
          %r = MatMul(%a, %b)
          output %r
-       }, else_branch = {graph "else"
+       }, else_branch = {graph "else" opset 13
          capture %a: float16[2, 48]
          capture %b: float16[48, 64]
          %m = MatMul(%a, %b)
