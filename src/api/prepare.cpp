@@ -80,7 +80,7 @@ bool HasWideCodes(const Graph& graph) {
 }
 
 FloatModel OptimizedFloat(const Graph& graph) {
-  Graph copy = graph.Clone();
+  Graph copy = WithFloats(graph);
   RunPasses(copy, {});
   return FloatModel(std::move(copy));
 }

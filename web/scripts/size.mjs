@@ -1,5 +1,5 @@
 // Checks the size of every wasm module of the package against its budget: what a page downloads (brotli) and
-// what an engine compiles (raw). The goal is at most 300 kB for a page that runs models: the main module and 28 kB
+// what an engine compiles (raw). The goal is at most 300 kB for a page that runs models: the main module and 35 kB
 // of JavaScript. The budget is above it.
 
 import { readFileSync, readdirSync } from 'node:fs';
@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 975e3, brotli: 294.5e3 };
-const OPERATORS_LIMIT = { raw: 609e3, brotli: 198e3 };
+const MAIN_LIMIT = { raw: 1000e3, brotli: 303e3 };
+const OPERATORS_LIMIT = { raw: 622e3, brotli: 203e3 };
 const TOOLS_LIMIT = { raw: 690e3, brotli: 216e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 

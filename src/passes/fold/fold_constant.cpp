@@ -8,9 +8,9 @@
 //   no operator that draws random numbers.
 // Formula: the operator's own reference (OpDef::evaluate), on constants or on the symbols of
 //   shapes.
-#include "passes/fold/fold_node.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
+#include "passes/shape/fold_node.h"
 #include "passes/shape/shape_values.h"
 
 namespace requant {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "passes/fold/fold_node.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
+#include "passes/shape/fold_node.h"
 #include "passes/shape/infer_type.h"
 #include "passes/shape/shape_values.h"
 

@@ -1,4 +1,4 @@
-#include "passes/fold/fold_node.h"
+#include "passes/shape/fold_node.h"
 
 #include <algorithm>
 #include <utility>
