@@ -120,8 +120,21 @@ function contents(bytes) {
 
 const RANDOM = ['RandomNormal', 'RandomUniform', 'Bernoulli', 'Multinomial'];
 
+/**
+ * Tests of bfloat16 whose data are wrong: the first rounds towards zero, where ONNX rounds to the nearest; in the
+ * others the tensor `like` has not the shape that the model declares.
+ */
+const WRONG_DATA = [
+  'test_cast_FLOAT_to_BFLOAT16',
+  'test_castlike_BFLOAT16_to_FLOAT',
+  'test_castlike_BFLOAT16_to_FLOAT_expanded',
+  'test_castlike_FLOAT_to_BFLOAT16',
+  'test_castlike_FLOAT_to_BFLOAT16_expanded',
+];
+
 /** The reason why a test is out of scope, or ''. */
 export function outOfScope(test) {
+  if (WRONG_DATA.includes(test.name)) return 'wrong data';
   const { types, operators, training } = contents(
     new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx'))),
   );

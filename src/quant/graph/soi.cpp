@@ -5,9 +5,9 @@
 namespace requant {
 namespace {
 
-/// Whether the operator makes data from integers: rows of a table (embeddings), or samples of up to
-/// 16 bits (images, sound). Other integers count or number something, and so do the floats they are
-/// cast to (positions, masks).
+/// Whether the operator makes data from other types: rows of a table (embeddings), samples of up to
+/// 16 bits (images, sound), floats of 16 bits, or an input of 64. Other integers count or number
+/// something, and so do the floats they are cast to (positions, masks).
 bool MakesData(const Node& node) {
   if (node.Is(Op::kDequantizeLinear)) return true;
   if (node.Is(Op::kGather) || node.Is(Op::kGatherND) || node.Is(Op::kGatherElements)) {
@@ -16,6 +16,8 @@ bool MakesData(const Node& node) {
   }
   if (!node.Is(Op::kCast) || node.input(0) == nullptr) return false;
   const DType dtype = node.input(0)->type.dtype;
+  if (dtype == DType::kFloat64) return node.input(0)->producer == nullptr;
+  if (IsHalf(dtype)) return true;
   return dtype != DType::kBool && IsInteger(dtype) && DTypeBits(dtype) <= 16;
 }
 
