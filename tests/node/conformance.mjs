@@ -166,7 +166,7 @@ export function report(results) {
     'random cases, or against the definition where it has no kernel for them. Where ONNX Runtime departs from the definition, the',
     'test says so.',
     '',
-    '- Random operators draw other numbers than ONNX Runtime ([generator](architecture.md#random-numbers)); so the tests of',
+    '- Random operators draw other numbers than ONNX Runtime (Philox4x32-10); so the tests of',
     '  Bernoulli are out of scope.',
     '- Five tests of bfloat16 have wrong data: one rounds towards zero, where ONNX rounds to the nearest, and four have a',
     '  tensor `like` that contradicts the shape in their model.',
