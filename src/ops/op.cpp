@@ -35,7 +35,7 @@ std::string OtherUnknownOps(const Graph& graph, const Node& first) {
   return out.empty() ? out : out + ")";
 }
 
-/// What to do about an operator that this engine does not know.
+/// Returns the remedy that an error names for an operator that this engine does not know.
 const char* RemedyFor(const Node& node) {
   for (const char* op : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}) {
     if (node.op_type != op) continue;

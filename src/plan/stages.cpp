@@ -30,7 +30,8 @@ void SetInputShapes(Graph& graph, const std::vector<Shape>& input_shapes) {
   for (const auto& node : graph.nodes()) node->typed = false;
 }
 
-/// Numbers of heads, and masks, that depended on open lengths are known now.
+/// Fuses attention whose number of heads or mask depended on an open length. Returns whether it
+/// found any.
 bool FuseAttentionNow(Graph& graph) {
   PipelineOptions options;
   options.only = {"FuseAttention"};

@@ -63,7 +63,7 @@ test('numbers with a seed repeat, and those without do not', async () => {
   assert.deepEqual(d, a);
   assert.notDeepEqual(Array.from(second.b.data), b);
   assert.notDeepEqual(b, c);
-  // The same bits on every machine (src/ops/random/generator.h).
+  // The generator gives the same bits on every machine (src/ops/random/generator.h).
   assert.equal(a.length, 64);
   const mean = a.reduce((sum, v) => sum + v, 0) / 64;
   assert.ok(Math.abs(mean) < 0.5);

@@ -107,7 +107,7 @@ test('the store is used for the same file and options, and only then', async () 
   const { mtimeMs } = statSync(cache);
   assert.deepEqual(await create(network, 'q4'), first);
   assert.equal(statSync(cache).mtimeMs, mtimeMs);
-  // What is stored is a model like any other.
+  // The stored file is a model like any other.
   assert.deepEqual(await answer(cache), first);
   const theirs = await ortSession(readFileSync(cache));
   assert.deepEqual(theirs.outputNames, ['y']);

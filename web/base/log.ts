@@ -1,4 +1,4 @@
-// What the package writes to the console, and how much of it.
+// The package writes to the console through this file, which knows how much it may write.
 
 import { invalidArgument, show } from './errors.js';
 import { suggest } from './options.js';

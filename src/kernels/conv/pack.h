@@ -33,7 +33,7 @@ size_t VectorF32PackedSize(const ConvF32Weights& weights);
 void VectorF32Pack(const ConvF32Weights& weights, void* packed);
 size_t VectorF32Workspace(const ConvGeometry& geometry);
 
-// The same kernel with weights of 16 bits (float/halves.h).
+// These pack weights of 16 bits for the float kernel (float/halves.h).
 size_t HalvesF32PackedSize(const ConvF32Weights& weights);
 size_t HalvesF32Workspace(const ConvGeometry& geometry);
 

@@ -18,7 +18,7 @@ namespace {
 
 enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSwiglu, kIdentity };
 
-/// What the attributes say. Throws kInvalidModel and kUnsupported.
+/// The attributes of a mixture of experts, read and checked. Throws kInvalidModel and kUnsupported.
 struct MixtureForm {
   Activation activation = Activation::kRelu;
   int64_t k;

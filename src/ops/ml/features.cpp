@@ -48,7 +48,7 @@ void EvaluateScaler(EvalContext& context) {
   context.outputs[0] = out;
 }
 
-/// What a row is divided by; 0: it stays as it is.
+/// Returns the number by which Normalizer divides a row; 0 leaves the row as it is.
 double NormOf(const std::string& norm, const double* row, int64_t columns) {
   double out = norm == "MAX" ? -INFINITY : 0;
   for (int64_t i = 0; i < columns; ++i) {

@@ -1,4 +1,4 @@
-// What the classifiers and regressors of ai.onnx.ml share: rows of features, labels of classes, and
+// Classifiers and regressors of ai.onnx.ml share these: rows of features, labels of classes, and
 // the functions that make scores of raw ones (onnx docs/Operators-ml.md). Where ONNX leaves
 // something open, they follow ONNX Runtime.
 #pragma once
