@@ -1,7 +1,8 @@
 // Locates the package's files that are not imported: wasm modules, scripts of workers.
 
 import { RequantError } from './base/errors.js';
-import { type Location, importNode, isNode, locate } from './base/source.js';
+import { importNode, isNode } from './base/host.js';
+import { type Location, locate } from './base/source.js';
 
 /** Names of the package's wasm modules. */
 export type WasmFile =

@@ -2,7 +2,7 @@
 
 import { RequantError } from './errors.js';
 import { checkKind } from './options.js';
-import { importNode, isNode } from './source.js';
+import { importNode, isNode } from './host.js';
 
 /** The error for a file that could not be written. */
 export function saveFailed(name: string, error: unknown): RequantError {

@@ -1,7 +1,7 @@
 // Things kept from one visit to the next: files in Node, entries of IndexedDB in browsers.
 
 import { checkWritable, saveFailed, writeToDisk } from './save.js';
-import { importNode, isNode } from './source.js';
+import { importNode, isNode } from './host.js';
 
 /** A database of a page with one object store. */
 export interface Database {

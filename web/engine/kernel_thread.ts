@@ -1,6 +1,6 @@
 // A thread of the engine: it has only the kernels, on the memory of the core that started it.
 
-import { importNode, isNode } from '../base/source.js';
+import { importNode, isNode } from '../base/host.js';
 import { serveMailbox } from './mailbox.js';
 
 /** The first message to the thread. */

@@ -4,7 +4,8 @@
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { warnOnce } from '../base/log.js';
 import { insteadOf } from '../base/signatures.js';
-import { type Location, isNode, locate, readSource } from '../base/source.js';
+import { isNode } from '../base/host.js';
+import { type Location, locate, readSource } from '../base/source.js';
 import { type WasmFile, locateOwn, wasmFiles } from '../own_files.js';
 import { type WasmBinary, type WasmEnv, env } from './env.js';
 

@@ -1,7 +1,8 @@
 // Starts the scripts of this package in Workers of browsers and of Node, wherever the scripts are.
 
 import { RequantError } from '../base/errors.js';
-import { importNode, isNode, locate } from '../base/source.js';
+import { importNode, isNode } from '../base/host.js';
+import { locate } from '../base/source.js';
 import { type WorkerFile, type WorkerScript, ownScript } from '../own_files.js';
 import { env } from './env.js';
 

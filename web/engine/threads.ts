@@ -2,7 +2,7 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import { warnOnce } from '../base/log.js';
-import { importNode, isNode } from '../base/source.js';
+import { importNode, isNode } from '../base/host.js';
 import type { Core } from '../core.js';
 import { kernelWorker } from '../kernel_worker_script.js';
 import { env } from './env.js';

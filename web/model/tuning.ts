@@ -3,7 +3,7 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import { withoutUndefined } from '../base/options.js';
-import { importNode, isNode, nodeVersion } from '../base/source.js';
+import { importNode, isNode, nodeVersion } from '../base/host.js';
 import { type Database, checkStore, readStored, writeStored } from '../base/store.js';
 import { version } from '../base/version.js';
 import type { Core, CoreSessionOptions } from '../core.js';

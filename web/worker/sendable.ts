@@ -1,7 +1,8 @@
 // Sources, options and settings for a worker, in a form that messages can hold.
 
 import { checkKind, withoutUndefined } from '../base/options.js';
-import { type Source, isNode, isResponse, readSource, ready } from '../base/source.js';
+import { isNode } from '../base/host.js';
+import { type Source, isResponse, readSource, ready } from '../base/source.js';
 import type { WasmEnv } from '../engine/env.js';
 import { variantFor } from '../engine/load_core.js';
 import { checkBinaries, compiled, isGiven, ownPaths } from '../engine/modules.js';

@@ -2,7 +2,8 @@
 
 import { type CompareOptions, type CompareSample, compare } from '../analyze/compare.js';
 import { RequantError } from '../base/errors.js';
-import { type Source, importNode, isNode } from '../base/source.js';
+import { importNode, isNode } from '../base/host.js';
+import { type Source } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { type Env, type WasmEnv, env } from '../engine/env.js';
 import { askForModules } from '../engine/modules.js';
