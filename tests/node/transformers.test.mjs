@@ -5,15 +5,9 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { makeModels } from '../transformers/make.mjs';
 import { MODELS, loadTransformers, skipTransformers } from '../transformers/package.mjs';
-import { offline, pipelines, runPipeline } from '../transformers/pipelines.mjs';
+import { FORMS, offline, pipelines, runPipeline, toleranceOf } from '../transformers/pipelines.mjs';
 
 const skip = skipTransformers();
-
-/** The forms of files to test. */
-const forms = ['fp32', 'q8', 'q4'];
-
-/** How far scores, places and normal vectors may differ; products of floats are summed in another order. */
-const TOLERANCE = 1e-5;
 
 /** What `device` must be for transformers.js to take the runtime of its slot. */
 const device = 'auto';
@@ -22,7 +16,7 @@ const engines = {};
 
 before(async () => {
   if (skip) return;
-  makeModels(MODELS, forms);
+  makeModels(MODELS, FORMS);
   // The second import must not find the runtime of the first one.
   for (const engine of ['requant', 'onnxruntime-web']) {
     engines[engine] = offline(await loadTransformers(engine), `${MODELS}/`);
@@ -30,14 +24,14 @@ before(async () => {
   }
 });
 
-function assertNear(ours, theirs, what) {
+function assertNear(ours, theirs, what, tolerance) {
   assert.equal(ours.length, theirs.length, what);
   const worst = ours.reduce((most, value, at) => Math.max(most, Math.abs(value - theirs[at])), 0);
-  assert.ok(worst <= TOLERANCE, `${what}: they differ by ${worst}`);
+  assert.ok(worst <= tolerance, `${what}: they differ by ${worst}`);
   return worst;
 }
 
-for (const form of forms) {
+for (const form of FORMS) {
   for (const task of Object.keys(pipelines)) {
     test(`${task}, ${form}`, { skip }, async (t) => {
       const options = { dtype: form, device };
@@ -45,7 +39,7 @@ for (const form of forms) {
       const theirs = await runPipeline(engines['onnxruntime-web'], task, options);
       assert.deepEqual(ours.exact, theirs.exact);
       assert.ok(ours.exact.length > 0, 'the pipeline found nothing');
-      const worst = assertNear(ours.numbers, theirs.numbers, 'numbers');
+      const worst = assertNear(ours.numbers, theirs.numbers, 'numbers', toleranceOf(form));
       if (ours.numbers.length > 0) t.diagnostic(`largest difference ${worst.toExponential(1)}`);
     });
   }
@@ -113,5 +107,5 @@ test('the operations that transformers.js runs as models of its own', { skip }, 
     ours.map(({ dims }) => dims),
     theirs.map(({ dims }) => dims),
   );
-  ours.forEach(({ data }, at) => assertNear(data, theirs[at].data, `operation ${at}`));
+  ours.forEach(({ data }, at) => assertNear(data, theirs[at].data, `operation ${at}`, 1e-5));
 });

@@ -1,5 +1,15 @@
 // The pipelines that tests and measurements run, with inputs that no network is needed for.
 
+/** The forms of files that tests run: how transformers.js names the types of weights and values. */
+export const FORMS = ['fp32', 'fp16', 'q8', 'q4', 'q4f16'];
+
+/**
+ * How far scores, places and normal vectors of two engines may differ. Products of floats are summed in another
+ * order. onnxruntime-web rounds every value of half floats to a relative 2^-11 between two operators, where this
+ * engine keeps float32; four such roundings may add up.
+ */
+export const toleranceOf = (form) => (form.endsWith('f16') || form === 'fp16' ? 2 ** -9 : 1e-5);
+
 /** A picture with gradients and edges. */
 export function picture(RawImage, width, height) {
   const data = new Uint8ClampedArray(width * height * 3);
