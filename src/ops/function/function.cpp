@@ -237,6 +237,17 @@ std::unique_ptr<Graph> UnpackedMatMulNBits(const Graph& graph, const Node& node)
 }
 
 void InferMatMulNBits(InferContext& context) {
+  // The body of what the kernels multiply packed need not be written for every new shape.
+  const SymbolicShape* a = context.shape(0);
+  if (a && !a->empty() && context.inputs[0].dtype == DType::kFloat32 && !context.has(5) &&
+      IsPackedProduct(context.node)) {
+    const PackedForm form = PackedFormOf(context.attributes());
+    if (a->back() == Dim(form.k)) {
+      SymbolicShape shape = *a;
+      shape.back() = Dim(form.n);
+      return SetOutput(context, 0, DType::kFloat32, std::move(shape));
+    }
+  }
   InferFrom(context, UnpackedMatMulNBits(context.graph, context.node));
 }
 
