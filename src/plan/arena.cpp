@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/placement.h"
-
 namespace requant {
 namespace {
 
@@ -64,7 +62,7 @@ bool IsRoot(const Plan& plan, size_t index) {
 
 }  // namespace
 
-void LayOutArena(Plan& plan, bool keep_outputs) {
+void LayOutArena(Plan& plan, bool keep_outputs, int tries) {
   ComputeLifetimes(plan, keep_outputs);
   MergeInPlace(plan);
   std::vector<size_t> roots;
@@ -80,7 +78,7 @@ void LayOutArena(Plan& plan, bool keep_outputs) {
   plan.arena_lower_bound =
       PeakBytes(lifetimes, moments, AlignedBuffer::kAlignment, &plan.used_memory);
   const Placement placement =
-      PlaceLifetimes(lifetimes, AlignedBuffer::kAlignment, plan.arena_lower_bound);
+      PlaceLifetimes(lifetimes, AlignedBuffer::kAlignment, plan.arena_lower_bound, tries);
   for (size_t i = 0; i < roots.size(); ++i) plan.slots[roots[i]].offset = placement.offsets[i];
   plan.arena_bytes = placement.bytes;
 }

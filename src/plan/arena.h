@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/placement.h"
 #include "plan/plan.h"
 
 namespace requant {
@@ -7,6 +8,7 @@ namespace requant {
 /// Computes lifetimes, lets in-place steps reuse their input's memory, and gives every arena slot
 /// an offset such that slots alive at the same time never overlap. Sets arena_bytes and
 /// arena_lower_bound. With keep_outputs outputs live to the end, else only until their last use.
-void LayOutArena(Plan& plan, bool keep_outputs = true);
+/// `tries` limits the search for less memory (PlaceLifetimes).
+void LayOutArena(Plan& plan, bool keep_outputs = true, int tries = kMostPlacements);
 
 }  // namespace requant

@@ -48,12 +48,16 @@ Attempt Place(const std::vector<Lifetime>& lifetimes, size_t alignment,
 
 size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t alignment,
                  std::vector<size_t>* used) {
-  size_t bound = 0;
-  for (int moment = 0; moment < moments; ++moment) {
-    size_t live = 0;
-    for (const Lifetime& one : lifetimes) {
-      if (one.first <= moment && moment <= one.last) live += CheckedAlign(one.bytes, alignment);
-    }
+  // What begins at each moment, and what has ended before it; sums modulo 2^N never mind the order.
+  std::vector<size_t> change(static_cast<size_t>(moments) + 1);
+  for (const Lifetime& one : lifetimes) {
+    const size_t bytes = CheckedAlign(one.bytes, alignment);
+    change[static_cast<size_t>(one.first)] += bytes;
+    change[static_cast<size_t>(one.last) + 1] -= bytes;
+  }
+  size_t bound = 0, live = 0;
+  for (size_t moment = 0; moment + 1 < change.size(); ++moment) {
+    live += change[moment];
     if (used) used->push_back(live);
     bound = std::max(bound, live);
   }
@@ -61,7 +65,7 @@ size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t ali
 }
 
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes, size_t alignment,
-                         size_t lower_bound) {
+                         size_t lower_bound, int tries) {
   // Starts greedy by size (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net
   // Inference", 2020). Then it places whatever reaches the top earlier, a bounded number of times,
   // and keeps the best order.
@@ -69,10 +73,9 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes, size_t alignmen
   std::iota(order.begin(), order.end(), size_t{0});
   StableSort(order,
              [&lifetimes](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  constexpr int kRounds = 100;
   std::vector<size_t> best_order = order;
   Attempt best = Place(lifetimes, alignment, order);
-  for (int round = 0; round < kRounds && best.bytes > lower_bound; ++round) {
+  for (int round = 0; round < tries && best.bytes > lower_bound; ++round) {
     Attempt current = Place(lifetimes, alignment, order);
     const size_t highest = current.highest;
     if (current.bytes < best.bytes) {

@@ -21,9 +21,12 @@ struct Placement {
 size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t alignment,
                  std::vector<size_t>* used = nullptr);
 
-/// Chooses offsets such that lifetimes that share a moment never overlap. Looks for better ones
-/// while the placement needs more than `lower_bound`. Throws kOutOfMemory where sizes overflow.
+constexpr int kMostPlacements = 100;
+
+/// Chooses offsets such that lifetimes that share a moment never overlap. Looks for better ones, at
+/// most `tries` times, while the placement needs more than `lower_bound`. Throws kOutOfMemory where
+/// sizes overflow.
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes, size_t alignment,
-                         size_t lower_bound);
+                         size_t lower_bound, int tries = kMostPlacements);
 
 }  // namespace requant
