@@ -48,7 +48,8 @@ bool LayoutsCoincide(const Shape& shape) {
   return dims.channels <= 1 || dims.height * dims.width <= 1;
 }
 
-PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), options_(options) {
+PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options, PlanJournal* journal)
+    : plan_(plan), options_(options), journal_(journal) {
   CheckForcedKernels(options.force_kernels);
   graph().Renumber();
   fates_.resize(graph().nodes().size());
@@ -60,6 +61,78 @@ PlanBuilder::PlanBuilder(Plan& plan, const PlanOptions& options) : plan_(plan), 
     plan_.slots.back().input = index++;
     places_[input].slots[0] = slot;
   }
+}
+
+void PlanBuilder::Begin(const Node* node) {
+  if (node) node_ = node;
+  if (journal_ == nullptr) return;
+  journal_->again = false;
+  journal_->current = journal_->nodes.size();
+  LoweredNode& made = journal_->nodes.emplace_back();
+  made.node = node;
+  made.first_slot = plan_.slots.size();
+  made.first_step = plan_.steps.size();
+}
+
+void PlanBuilder::BeginAgain(size_t index) {
+  LoweredNode& made = journal_->nodes[index];
+  if (made.node) node_ = made.node;
+  journal_->again = true;
+  journal_->current = index;
+  journal_->next_slot = made.first_slot;
+  journal_->next_step = made.first_step;
+  for (const auto& [value, layout] : made.places) {
+    places_[value].slots[static_cast<size_t>(layout)] = -1;
+  }
+  for (const Node* node : made.absorbed) fates_[node->position].absorbed = nullptr;
+  made.places.clear();
+  made.absorbed.clear();
+  made.packed.clear();
+}
+
+void PlanBuilder::End() {
+  if (journal_ == nullptr) return;
+  LoweredNode& made = *Current();
+  if (!journal_->again) {
+    made.slots_end = plan_.slots.size();
+    made.steps_end = plan_.steps.size();
+  } else if (journal_->next_slot != made.slots_end || journal_->next_step != made.steps_end) {
+    OtherForm();
+  }
+  journal_->again = false;
+}
+
+void PlanBuilder::OtherForm() {
+  Fail(ErrorCode::kInternal, "an operator needs other steps for these shapes");
+}
+
+int PlanBuilder::NewIndex() {
+  size_t index = plan_.slots.size();
+  if (journal_ && journal_->again) {
+    index = journal_->next_slot++;
+    if (index >= Current()->slots_end) OtherForm();
+  } else {
+    plan_.slots.emplace_back();
+  }
+  Slot slot;
+  slot.root = static_cast<int>(index);
+  plan_.slots[index] = std::move(slot);
+  return static_cast<int>(index);
+}
+
+void PlanBuilder::SetPlace(const Value* value, Layout layout, int slot) {
+  places_[value].slots[static_cast<size_t>(layout)] = slot;
+  if (journal_) Current()->places.emplace_back(value, layout);
+}
+
+void PlanBuilder::Absorb(const Node* node, const Node& by) {
+  fates_[node->position].absorbed = &by;
+  if (journal_) Current()->absorbed.push_back(node);
+}
+
+Value* PlanBuilder::NewValue(const std::string& name, DType dtype, const Shape& shape) {
+  if (journal_) Current()->once = true;
+  return plan_.graph->AddValue(name, {dtype, ToSymbolic(shape)});
 }
 
 const Node* PlanBuilder::Follower(const Node& node) const {
@@ -82,37 +155,37 @@ void PlanBuilder::NoteGroups() {
 }
 
 int PlanBuilder::NewSlot(const Value& value, Layout layout) {
-  Slot slot;
+  const int index = NewIndex();
+  Slot& slot = plan_.slots[static_cast<size_t>(index)];
   slot.name = value.name;
   slot.dtype = value.type.dtype;
   slot.shape = value.type.StaticShape();
   slot.layout = layout;
   slot.bytes = DTypeBytes(slot.dtype, static_cast<size_t>(NumElements(slot.shape)));
-  slot.root = static_cast<int>(plan_.slots.size());
-  plan_.slots.push_back(std::move(slot));
-  return plan_.slots.back().root;
+  return index;
 }
 
 int PlanBuilder::In(const Value* value, Layout layout) {
-  Places& places = places_[value];
   const auto wanted = static_cast<size_t>(layout);
-  if (places.slots[wanted] >= 0) return places.slots[wanted];
-  if (places.slots[1 - wanted] < 0) {
-    if (!value->is_constant()) {
-      Fail(ErrorCode::kInternal,
-           StrCat("value '", value->name, "' is planned before its producer"));
-    }
-    const int slot = NewSlot(*value, Layout::kPlain);
-    plan_.constants.push_back(value->constant);
-    plan_.slots.back().home = Slot::Home::kConstant;
-    plan_.slots.back().constant = plan_.constants.back().raw();
-    places.slots[0] = slot;
-    if (wanted == 0) return slot;
+  const Places& places = places_[value];
+  const int same = places.slots[wanted], other = places.slots[1 - wanted];
+  if (Exists(same)) return same;
+  if (Exists(other)) {
+    const int made = Convert(value, other, layout);
+    SetPlace(value, layout, made);
+    return made;
   }
-  const int from = places.slots[1 - wanted];
-  const int made = Convert(value, from, layout);
-  places_[value].slots[wanted] = made;
-  return made;
+  if (!value->is_constant()) {
+    Fail(ErrorCode::kInternal, StrCat("value '", value->name, "' is planned before its producer"));
+  }
+  const int index = NewSlot(*value, Layout::kPlain);
+  Tensor& held = journal_ ? journal_->constants[index] : plan_.constants.emplace_back();
+  held = value->constant;
+  Slot& slot = plan_.slots[static_cast<size_t>(index)];
+  slot.home = Slot::Home::kConstant;
+  slot.constant = std::as_const(held).raw();
+  SetPlace(value, Layout::kPlain, index);
+  return layout == Layout::kPlain ? index : In(value, layout);
 }
 
 int PlanBuilder::Convert(const Value* value, int from, Layout to) {
@@ -127,13 +200,13 @@ int PlanBuilder::Convert(const Value* value, int from, Layout to) {
 
 Layout PlanBuilder::LayoutOf(const Value* value) const {
   const auto found = places_.find(value);
-  const bool channels_last = found != places_.end() && found->second.slots[1] >= 0;
+  const bool channels_last = found != places_.end() && Exists(found->second.slots[1]);
   return channels_last ? Layout::kChannelsLast : Layout::kPlain;
 }
 
 int PlanBuilder::Out(const Value* value, Layout layout) {
   const int made = NewSlot(*value, layout);
-  places_[value].slots[static_cast<size_t>(layout)] = made;
+  SetPlace(value, layout, made);
   return made;
 }
 
@@ -144,7 +217,8 @@ void PlanBuilder::Alias(const Value* value, int source, Layout layout) {
 
 bool PlanBuilder::WriteInto(int slot, int whole, size_t offset, size_t stride) {
   Slot& part = plan_.slots[static_cast<size_t>(slot)];
-  if (part.home != Slot::Home::kArena || part.root != slot) return false;
+  const bool joined = journal_ && journal_->again && part.root == whole;  // from the last time
+  if (part.home != Slot::Home::kArena || (part.root != slot && !joined)) return false;
   for (const Slot& other : plan_.slots) {
     if (other.root == slot && &other != &part) return false;
   }
@@ -160,6 +234,7 @@ bool PlanBuilder::WriteInto(int slot, int whole, size_t offset, size_t stride) {
   producer->may_overwrite = false;
   part.root = whole;
   part.within = offset;
+  if (journal_) journal_->joined_by[slot] = journal_->current;
   return true;
 }
 
@@ -194,14 +269,13 @@ void PlanBuilder::KeepRange(const Value* input, const Value* output) {
 }
 
 int PlanBuilder::Workspace(size_t bytes) {
-  Slot scratch;
+  const int index = NewIndex();
+  Slot& scratch = plan_.slots[static_cast<size_t>(index)];
   scratch.name = "workspace";
   scratch.dtype = DType::kUint8;
   scratch.shape = {static_cast<int64_t>(bytes)};
   scratch.bytes = bytes;
-  scratch.root = static_cast<int>(plan_.slots.size());
-  plan_.slots.push_back(std::move(scratch));
-  return plan_.slots.back().root;
+  return index;
 }
 
 SharedWeights& PlanBuilder::Shared(PackingKey key, const char* row, SharedWeights& own) const {
@@ -211,6 +285,10 @@ SharedWeights& PlanBuilder::Shared(PackingKey key, const char* row, SharedWeight
 }
 
 uint8_t* PlanBuilder::Hold(const SharedWeights& packed) {
+  if (journal_ && journal_->again) {
+    Current()->packed.push_back(packed);
+    return packed->data();
+  }
   // Layers with equal weights share them.
   if (std::find(plan_.packed.begin(), plan_.packed.end(), packed) == plan_.packed.end()) {
     plan_.packed.push_back(packed);
@@ -228,10 +306,16 @@ void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const cha
   step->kernel = kernel;
   step->inputs = inputs;
   step->outputs = outputs;
-  plan_.steps.push_back(std::move(step));
+  if (journal_ && journal_->again) {
+    if (journal_->next_step >= Current()->steps_end) OtherForm();
+    plan_.steps[journal_->next_step++] = std::move(step);
+  } else {
+    plan_.steps.push_back(std::move(step));
+  }
 }
 
 void PlanBuilder::ReleaseConstants(const Node& node) {
+  if (journal_) return;
   if (fates_[node.position].kept) return;
   for (Value* input : node.inputs) {
     if (input && input->is_constant() && input->consumers.size() == 1 && !graph().IsOutput(input)) {
@@ -241,6 +325,7 @@ void PlanBuilder::ReleaseConstants(const Node& node) {
 }
 
 void PlanBuilder::ReleaseConstants() {
+  if (journal_) return;
   for (const auto& value : graph().values()) {
     const auto is_kept = [this](const Node* node) { return fates_[node->position].kept; };
     if (std::none_of(value->consumers.begin(), value->consumers.end(), is_kept)) {

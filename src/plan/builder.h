@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/open/journal.h"
 #include "plan/plan.h"
 #include "plan/unheeded_forces.h"
 
@@ -27,8 +28,9 @@ CodeRange Join(CodeRange a, CodeRange b);
 /// asked for, and the list of steps. The builder inserts layout conversions, once per value.
 class PlanBuilder {
  public:
-  /// Throws kInvalidArgument for a forced kernel that does not exist.
-  PlanBuilder(Plan& plan, const PlanOptions& options);
+  /// Throws kInvalidArgument for a forced kernel that does not exist. With a journal, which must be
+  /// empty and outlive the builder, nodes can be lowered again, and the graph keeps its constants.
+  PlanBuilder(Plan& plan, const PlanOptions& options, PlanJournal* journal = nullptr);
 
   const Graph& graph() const { return *plan_.graph; }
   const PlanOptions& options() const { return options_; }
@@ -38,8 +40,8 @@ class PlanBuilder {
   /// Whether the value is an input or a constant, or a step planned so far computes it.
   bool Has(const Value* value) const {
     const auto found = places_.find(value);
-    return value->is_constant() ||
-           (found != places_.end() && (found->second.slots[0] >= 0 || found->second.slots[1] >= 0));
+    return value->is_constant() || (found != places_.end() && (Exists(found->second.slots[0]) ||
+                                                               Exists(found->second.slots[1])));
   }
   /// The layout in which the value exists already; channels-last is preferred.
   Layout LayoutOf(const Value* value) const;
@@ -66,9 +68,7 @@ class PlanBuilder {
 
   /// Makes a value that only the lowering of one node uses: no node of the graph reads or computes
   /// it.
-  Value* NewValue(const std::string& name, DType dtype, const Shape& shape) {
-    return plan_.graph->AddValue(name, {dtype, ToSymbolic(shape)});
-  }
+  Value* NewValue(const std::string& name, DType dtype, const Shape& shape);
 
   /// Appends a step, named after `node` and its operator.
   template <typename S>
@@ -103,14 +103,21 @@ class PlanBuilder {
   /// Keeps this node's constants in the graph, since its reference evaluates it.
   void Keep(const Node* node) { fates_[node->position].kept = true; }
 
-  /// Names the node that is planned next, to which kernel choices are attributed.
-  void Begin(const Node& node) { node_ = &node; }
+  /// Names the node that is planned next, to which kernel choices are attributed. nullptr stands
+  /// for the graph's outputs.
+  void Begin(const Node* node);
+  /// Ends the node that Begin() or BeginAgain() named.
+  void End();
+  /// Prepares to lower a node of the journal again, whose values have other shapes now. Whatever it
+  /// makes takes the place of what it made before, which the caller has moved away. End() throws
+  /// kInternal where it makes another number of slots or steps.
+  void BeginAgain(size_t index);
   /// The kernels chosen from families of which one was forced.
   const KernelChoices& choices() const { return choices_; }
 
   /// Whether an earlier lowering computes the node as part of its own step.
   bool IsAbsorbed(const Node* node) const { return fates_[node->position].absorbed != nullptr; }
-  void Absorb(const Node* node, const Node& by) { fates_[node->position].absorbed = &by; }
+  void Absorb(const Node* node, const Node& by);
   /// Records in the graph which nodes run together (Node::group), once all are planned.
   void NoteGroups();
   /// The operator in the node's fusion group that alone reads the value it computes; nullptr when
@@ -188,11 +195,23 @@ class PlanBuilder {
   uint8_t* Hold(const SharedWeights& packed);
   const std::string* Forced(std::string_view family) const;
   void NoteChoice(std::string_view family, const char* row) const;
+  /// Whether a slot had been made when the present node was lowered for the first time.
+  bool Exists(int slot) const {
+    return slot >= 0 && (journal_ == nullptr || !journal_->again ||
+                         static_cast<size_t>(slot) < journal_->next_slot);
+  }
+  /// The node that is being lowered, or nullptr without a journal.
+  LoweredNode* Current() const { return journal_ ? &journal_->nodes[journal_->current] : nullptr; }
+  [[noreturn]] static void OtherForm();
+  /// Adds a slot, which owns its memory, and returns its index.
+  int NewIndex();
+  void SetPlace(const Value* value, Layout layout, int slot);
   int NewSlot(const Value& value, Layout layout);
   int Convert(const Value* value, int from, Layout to);
 
   Plan& plan_;
   const PlanOptions& options_;
+  PlanJournal* journal_;
   std::map<const Value*, Places> places_;
   std::vector<Fate> fates_;  // indexed by the nodes' positions
   const Node* node_ = nullptr;

@@ -1,3 +1,5 @@
+#include "plan/compile.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -26,31 +28,47 @@ bool LowerByTable(PlanBuilder& builder, const Node& node) {
 
 }  // namespace
 
+void LowerNode(PlanBuilder& builder, const Node& node) {
+  try {
+    if (!LowerByTable(builder, node)) LowerByReference(builder, node);
+    builder.ReleaseConstants(node);
+  } catch (Error& error) {
+    error.AddNode(node.name);
+    throw;
+  }
+}
+
+void LowerAll(PlanBuilder& builder, Plan& plan) {
+  for (const auto& node : plan.graph->nodes()) {
+    if (builder.IsAbsorbed(node.get())) continue;
+    builder.Begin(node.get());
+    LowerNode(builder, *node);
+    builder.End();
+  }
+  builder.Begin(nullptr);
+  LowerOutputs(builder, plan);
+  builder.End();
+  builder.NoteGroups();
+}
+
+void LowerOutputs(PlanBuilder& builder, Plan& plan) {
+  plan.outputs.clear();
+  for (const Value* output : plan.graph->outputs()) {
+    plan.outputs.push_back(
+        builder.In(output, builder.options().visit ? builder.LayoutOf(output) : Layout::kPlain));
+  }
+}
+
 std::shared_ptr<const Plan> CompilePlan(SpecializedModel model, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
   plan->graph = std::make_unique<Graph>(std::move(model).Release());
   FoldForRun(*plan->graph);
   plan->threads = std::max(options.threads, 1);
   PlanBuilder builder(*plan, options);
-  for (const auto& node : plan->graph->nodes()) {
-    if (builder.IsAbsorbed(node.get())) continue;
-    builder.Begin(*node);
-    try {
-      if (!LowerByTable(builder, *node)) LowerByReference(builder, *node);
-      builder.ReleaseConstants(*node);
-    } catch (Error& error) {
-      error.AddNode(node->name);
-      throw;
-    }
-  }
-  for (const Value* output : plan->graph->outputs()) {
-    plan->outputs.push_back(
-        builder.In(output, options.visit ? builder.LayoutOf(output) : Layout::kPlain));
-  }
+  LowerAll(builder, *plan);
   if (!options.force_kernels.empty() && kUnheededForces.loaded()) {
     plan->warnings = kUnheededForces(options.force_kernels, builder.choices());
   }
-  builder.NoteGroups();
   builder.ReleaseConstants();
   if (MissingLowBits() == nullptr) kPackActivations(*plan, options);
   LayOutArena(*plan, !options.visit);

@@ -12,11 +12,7 @@ namespace requant {
 PlanExecution::PlanExecution(std::shared_ptr<const Plan> plan,
                              std::shared_ptr<const Graph> interface, const SessionOptions& options,
                              AlignedBuffer& arena)
-    : plan_(std::move(plan)), interface_(std::move(interface)), options_(options), arena_(arena) {
-  for (const auto& step : plan_->steps) {
-    profile_.push_back({step->name, step->op, step->kernel, 0, step->macs, 0});
-  }
-}
+    : plan_(std::move(plan)), interface_(std::move(interface)), options_(options), arena_(arena) {}
 
 void PlanExecution::Enter() {
   if (arena_.size() >= plan_->arena_bytes) return;
@@ -29,12 +25,13 @@ void PlanExecution::Run(const TensorMap&, std::span<const void* const> inputs,
   const Plan& plan = *plan_;
   const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);
   const bool timed = options_.profile && options_.now != nullptr;
+  if (timed) measured_.resize(plan.steps.size());
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const double start = timed ? options_.now() : 0;
     plan.steps[i]->Run(context);
     if (timed) {
-      profile_[i].milliseconds += options_.now() - start;
-      ++profile_[i].runs;
+      measured_[i].milliseconds += options_.now() - start;
+      ++measured_[i].runs;
     }
   }
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -75,6 +72,17 @@ std::vector<uint8_t> PlanExecution::Save(const Graph& graph,
 
 SessionMemory PlanExecution::memory() const {
   return {plan_->arena_bytes, plan_->arena_lower_bound, plan_->packed_bytes};
+}
+
+std::vector<StepProfile> PlanExecution::Profile() const {
+  std::vector<StepProfile> profile;
+  for (size_t i = 0; i < plan_->steps.size(); ++i) {
+    const Step& step = *plan_->steps[i];
+    const Measured measured = i < measured_.size() ? measured_[i] : Measured();
+    profile.push_back(
+        {step.name, step.op, step.kernel, measured.milliseconds, step.macs, measured.runs});
+  }
+  return profile;
 }
 
 bool PlanExecution::LacksLowBits() const { return requant::LacksLowBits(*plan_); }

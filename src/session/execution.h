@@ -59,14 +59,18 @@ class PlanExecution : public Execution {
   const Graph& interface() const override { return *interface_; }
   SessionMemory memory() const override;
   bool LacksLowBits() const override;
-  std::vector<StepProfile> Profile() const override { return profile_; }
+  std::vector<StepProfile> Profile() const override;
 
  private:
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<const Graph> interface_;
   const SessionOptions& options_;
   AlignedBuffer& arena_;
-  std::vector<StepProfile> profile_;
+  struct Measured {
+    double milliseconds = 0;
+    int runs = 0;
+  };
+  std::vector<Measured> measured_;  // of each step
 };
 
 }  // namespace requant

@@ -12,6 +12,8 @@ namespace requant {
 namespace {
 
 constexpr size_t kKeptPlans = 4;
+/// So many shapes get plans of their own before one plan follows the shapes.
+constexpr int kShapesBeforeOpenPlan = 4;
 
 }  // namespace
 
@@ -51,7 +53,9 @@ Session::Entry& Session::Load(const SharedBytes& saved_plan) {
 
 std::vector<uint8_t> Session::Save(const Entry& entry) {
   std::shared_ptr<Execution> execution = entry.execution;
-  if (execution == open_program_) execution = MakeExecution(model_->Clone(), entry.shapes);
+  if (execution == open_program_ || execution == open_execution_) {
+    execution = MakeExecution(model_->Clone(), entry.shapes);
+  }
   return execution->Save(graph(), entry.shapes);
 }
 
@@ -106,6 +110,47 @@ std::shared_ptr<Execution> Session::OpenProgram() {
   return open_program_;
 }
 
+std::shared_ptr<Execution> Session::Reshaped(const std::vector<Shape>& shapes) {
+  if (!open_plan_) return nullptr;
+  const OpenPlan::Outcome outcome = open_plan_->Reshape(shapes);
+  if (outcome == OpenPlan::Outcome::kBroken) ForgetOpenPlan();
+  if (outcome != OpenPlan::Outcome::kDone) return nullptr;
+  RemoveOpenEntry();
+  return open_execution_;
+}
+
+std::shared_ptr<Execution> Session::MakeOpenPlan(const std::vector<Shape>& shapes) {
+  // Programs that use few shapes keep a plan for each.
+  if (never_open_ || options_.plan.visit || ++plans_made_ < kShapesBeforeOpenPlan ||
+      !OpenPlan::CanFollow(entries_.front().shapes, shapes)) {
+    return nullptr;
+  }
+  plans_made_ = 0;
+  std::unique_ptr<OpenPlan> made =
+      OpenPlan::Make(*model_, entries_.front().shapes, shapes, options_.plan);
+  if (!made) {
+    never_open_ = true;
+    return nullptr;
+  }
+  ForgetOpenPlan();
+  open_plan_ = std::move(made);
+  const std::shared_ptr<const Plan> plan = open_plan_->plan();
+  open_execution_ = std::make_shared<PlanExecution>(
+      plan, std::shared_ptr<const Graph>(plan, plan->graph.get()), options_, arena_);
+  return open_execution_;
+}
+
+void Session::RemoveOpenEntry() {
+  if (current_ && current_->execution == open_execution_) current_ = nullptr;
+  entries_.remove_if([&](const Entry& entry) { return entry.execution == open_execution_; });
+}
+
+void Session::ForgetOpenPlan() {
+  if (open_execution_) RemoveOpenEntry();
+  open_execution_.reset();
+  open_plan_.reset();
+}
+
 void Session::SharePackedWeights() {
   if (shares_weights_) return;
   shares_weights_ = true;
@@ -125,6 +170,8 @@ Session::Entry& Session::EntryFor(std::vector<Shape> shapes, Need need) {
     if (!only) SharePackedWeights();
     Entry entry;
     if (need == Need::kAny) entry.execution = OpenProgram();
+    if (!entry.execution && !only) entry.execution = Reshaped(shapes);
+    if (!entry.execution && !only) entry.execution = MakeOpenPlan(shapes);
     if (!entry.execution) {
       // With a single plan the session keeps no model beside it.
       PreparedModel source = only ? std::move(*model_) : model_->Clone();
@@ -190,15 +237,23 @@ BoundRun Session::Bind(const TensorMap& feeds) {
   const Entry& entry = Find(feeds, bound.inputs, Need::kTheseShapes);
   bound.execution = entry.execution;
   bound.shapes = entry.shapes;
+  bound.follows = entry.execution == open_execution_;
   bound.outputs = entry.execution->MakeResults();
   return bound;
 }
 
 void Session::Run(BoundRun& bound) {
-  if (current_ == nullptr || current_->execution != bound.execution) {
+  if (current_ == nullptr || current_->execution != bound.execution ||
+      current_->shapes != bound.shapes) {
     const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-      return entry.execution == bound.execution;
+      return entry.execution == bound.execution && entry.shapes == bound.shapes;
     });
+    if (bound.follows && found == entries_.end()) {
+      // The plan has other shapes now, or is gone.
+      bound.execution = EntryFor(bound.shapes, Need::kTheseShapes).execution;
+      bound.follows = bound.execution == open_execution_;
+      return bound.execution->Run(bound.feeds, bound.inputs, bound.outputs);
+    }
     if (found != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, found);
     } else {

@@ -14,6 +14,7 @@
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "onnx/tensor_proto.h"
+#include "plan/open/open_plan.h"
 #include "plan/plan.h"
 #include "plan/stages.h"
 #include "session/execution.h"
@@ -25,14 +26,16 @@ namespace requant {
 struct BoundRun {
   std::shared_ptr<Execution> execution;
   std::vector<Shape> shapes;        // of the inputs
+  bool follows = false;             // the execution's plan takes other shapes when they run
   TensorMap feeds;                  // share memory with the bound tensors
   std::vector<const void*> inputs;  // memory of the inputs, in graph order
   std::vector<Tensor> outputs;      // in graph order, filled by every run
 };
 
 /// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
-/// the plan in an arena. A graph with control flow or data-dependent shapes runs as a Program: the
-/// first shapes have one of their own, and from the second shapes on one serves all others.
+/// the plan in an arena. From the fourth shapes on, one plan follows the dimensions that change
+/// from run to run. A graph with control flow or data-dependent shapes runs as a Program: the first
+/// shapes have one of their own, and from the second shapes on one serves all others.
 class Session {
  public:
   Session(PreparedModel model, SessionOptions options);
@@ -114,6 +117,12 @@ class Session {
   Entry& EntryFor(std::vector<Shape> shapes, Need need = Need::kAny);
   /// The Program for all shapes; nullptr where there is none (yet).
   std::shared_ptr<Execution> OpenProgram();
+  /// Finds the plan that follows shapes, reshaped for these; nullptr where they need another.
+  std::shared_ptr<Execution> Reshaped(const std::vector<Shape>& shapes);
+  /// Makes the plan that follows shapes; nullptr where there cannot be one for these shapes.
+  std::shared_ptr<Execution> MakeOpenPlan(const std::vector<Shape>& shapes);
+  void ForgetOpenPlan();
+  void RemoveOpenEntry();
   /// Saves an entry's plan, or a Program for its shapes.
   std::vector<uint8_t> Save(const Entry& entry);
   /// Makes the plans of all shapes, also those of parts and bodies, share their packed weights.
@@ -132,6 +141,11 @@ class Session {
   /// the model's own control flow was made.
   std::optional<std::set<std::string>> dynamic_;
   std::shared_ptr<Execution> open_program_;
+  /// The plan that follows shapes and its execution, which has an entry while it is there.
+  std::unique_ptr<OpenPlan> open_plan_;
+  std::shared_ptr<Execution> open_execution_;
+  int plans_made_ = 0;        // for single shapes, since the last open plan
+  bool never_open_ = false;   // no plan can follow the shapes of this model
   std::list<Entry> entries_;  // most recently used first
   Entry* current_ = nullptr;
   AlignedBuffer arena_;

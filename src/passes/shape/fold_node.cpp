@@ -53,18 +53,23 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
 
 }  // namespace
 
-bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
+std::vector<Tensor> FoldedResults(const Graph& graph, const Node& node,
+                                  const PassContext& context) {
   std::vector<const Tensor*> inputs;
-  for (const Value* input : node->inputs) inputs.push_back(input ? &input->constant : nullptr);
-  std::vector<Tensor> results;
+  for (const Value* input : node.inputs) inputs.push_back(input ? &input->constant : nullptr);
   try {
-    if (!MayFold(graph, *node, context)) return false;
-    results = EvaluateNode(graph, *node, inputs, RequantizeMode::kUpward);
+    if (!MayFold(graph, node, context)) return {};
+    return EvaluateNode(graph, node, inputs, RequantizeMode::kUpward);
   } catch (const Error& error) {
     // An operator that the references lack is reported when it has to run.
-    if (error.code() == ErrorCode::kUnsupported) return false;
+    if (error.code() == ErrorCode::kUnsupported) return {};
     throw;
   }
+}
+
+bool FoldNode(Graph& graph, Node* node, const PassContext& context) {
+  const std::vector<Tensor> results = FoldedResults(graph, *node, context);
+  if (results.empty()) return false;
   // MakeConstant erases the node, and its unused outputs, with its last used output.
   std::vector<std::pair<Value*, size_t>> used;
   for (size_t i = 0; i < node->outputs.size(); ++i) {
