@@ -59,6 +59,15 @@ test('every import names a file of the same room or of one above it', () => {
   assert.ok(checked > 500);
 });
 
+test('no file imports another one dynamically, since Vite up to 7 makes Workers of one file', () => {
+  const found = SOURCES.filter(
+    (file) =>
+      !file.startsWith('cli/') &&
+      /(?<!typeof )\bimport\(\s*['"`]/.test(readFileSync(path.join(WEB, file), 'utf8')),
+  );
+  assert.deepEqual(found, []);
+});
+
 test('no file needs itself by way of others, types included', () => {
   const done = new Set();
   const follow = (file, way) => {
