@@ -20,13 +20,16 @@ export { compare } from './analyze/compare.js';
 export type {
   CompareOptions,
   CompareProgress,
-  CompareReport,
   CompareSample,
-  LayerDifference,
-  OutputDifference,
-  PartDifference,
   SampleResult,
 } from './analyze/compare.js';
+export type {
+  CompareReport,
+  LayerDifference,
+  MetricValues,
+  OutputDifference,
+  PartDifference,
+} from './analyze/compare_report.js';
 export type {
   GivenScale,
   OperatorConfig,
@@ -110,10 +113,24 @@ export { tune } from './tune/tune.js';
 export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune/tune.js';
 export { mergeTunings } from './model/tuning.js';
 export type { Tuning, TuningRecord } from './model/tuning.js';
-export { quantize } from './quantize/quantize.js';
+export { type QuantizedBy, quantize } from './search/quantize.js';
 export { QuantizedModel } from './quantize/quantized_model.js';
 export { configOf, scalesOf } from './quantize/record.js';
-export type { QuantizeOptions, Samples } from './quantize/quantize.js';
+export type { Samples } from './quantize/calibrate.js';
+export type {
+  Budget,
+  Floor,
+  QuantizeOptions,
+  RecoveryLevel,
+  SearchOptions,
+  SearchProgress,
+} from './search/search_options.js';
+export type { BitFormat, SearchAttempt, SearchPoint, SearchReport } from './base/search_report.js';
+export type { Box, Detection, NmsOutputs, TrueBox } from './metrics/boxes.js';
+export type { MetricSample, Outputs } from './metrics/metric.js';
+export type { MetricUnit } from './metrics/unit.js';
+export type { OwnMetric } from './metrics/own.js';
+export type { MetricName, MetricSpec, NamedMetric } from './metrics/table.js';
 export type { ExportOptions, OnnxFormat } from './quantize/quantized_model.js';
 export type { QuantizeProgress } from './quantize/calibrator.js';
 export type {

@@ -78,6 +78,15 @@ test('every page that a command writes keeps the rules on every screen', async (
     analyze: ['analyze', MODEL, ...CALIBRATION],
     'analyze-budget': ['analyze', MODEL, ...CALIBRATION, '--budget', '30000'],
     'analyze-ms': ['analyze', MODEL, ...CALIBRATION, '--max-ms', '1000'],
+    'analyze-metric': ['analyze', MODEL, ...LABELLED, '--metric', 'top1'],
+    quantize: [
+      ...['quantize', MODEL, ...CALIBRATION, '-o', at('good.onnx'), '--int4', '--floor', 'snr>=26'],
+      ...['--formats', 'W8A8,W4A8', '--recoveries', 'default'],
+    ],
+    'quantize-long-names': [
+      ...['quantize', at('long.onnx'), ...longData, '-o', at('good.onnx'), '--floor', 'snr>=50'],
+      ...['--formats', 'W8A8', '--recoveries', 'default'],
+    ],
     'analyze-long-names': ['analyze', at('long.onnx'), ...longData, '--budget', '100'],
   };
   const covered = new Set(Object.values(pages).map(([command]) => command));

@@ -105,6 +105,8 @@ export interface FrontierPoint {
   ms: number;
   /** Expected signal to noise of the outputs in dB. */
   snr: number;
+  /** With `metric`: by how much the metric is expected to be worse than that of the float model, in its unit. */
+  drop?: number;
   widths: Record<string, Width>;
 }
 
@@ -114,6 +116,13 @@ export interface MixedPrecisionOptions {
   maxBytes?: number;
   /** Upper bound for the milliseconds spent in layers; needs `latencies`. */
   maxMs?: number;
+  /**
+   * Whether losses are those of the metric that the analysis was made with; only where two are equal the noise of
+   * the outputs decides. Default false: the noise.
+   */
+  metric?: boolean;
+  /** With `metric`: its largest expected drop, in its own unit; the cheapest point within it is chosen. */
+  maxDrop?: number;
   /** Widths to choose from. Default 8, 4, 2 and 32 (float). */
   widths?: readonly Width[];
   /** Measured milliseconds by layer and width; a missing width counts as the next larger one. */
@@ -133,6 +142,10 @@ export interface MixedPrecision {
 interface Choice {
   width: Width;
   noise: number;
+  /** By how much the metric is worse; 0 without one. */
+  drop: number;
+  /** What the choice of bits keeps low. */
+  loss: number;
   bytes: number;
   ms: number;
 }
@@ -152,10 +165,28 @@ export function mixedPrecision(
   checkAnalysis(analysis);
   checkOptions(
     options,
-    { maxBytes: 'number', maxMs: 'number', widths: 'any', latencies: 'object' },
+    {
+      maxBytes: 'number',
+      maxMs: 'number',
+      metric: 'boolean',
+      maxDrop: 'number',
+      widths: 'any',
+      latencies: 'object',
+    },
     'options',
   );
-  const { maxBytes, maxMs, widths = allWidths, latencies = {} } = options;
+  const { maxBytes, maxMs, metric = false, maxDrop, widths = allWidths, latencies = {} } = options;
+  const measured = analysis.metric;
+  if (metric && !measured) {
+    throw invalidArgument(
+      'the analysis was made without a metric',
+      'options.metric',
+      'Give metric and validation to quantize() beside analyze: true.',
+    );
+  }
+  if (maxDrop !== undefined && !metric) {
+    throw invalidArgument('maxDrop is of a metric', 'options.maxDrop', 'Give metric: true.');
+  }
   const known = Array.isArray(widths) && widths.every((width) => allWidths.includes(width));
   if (!known || widths.length === 0) {
     throw invalidArgument(
@@ -173,16 +204,29 @@ export function mixedPrecision(
     const known = ([2, 4, 8, 32] as const).filter((one) => own[one] !== undefined && one >= width);
     return known.length > 0 ? own[known[0]!]! : 0;
   };
-  const choices = layers.map(({ name, weights = 0, noise = {} }) =>
+  const dropAt = (values: Record<string, number> | undefined, width: Width) => {
+    if (!metric || width === 32) return 0;
+    const value = values?.[width] ?? NaN;
+    const lost = measured!.better === 'higher' ? measured!.float - value : value - measured!.float;
+    return Number.isNaN(lost) ? Infinity : Math.max(0, lost);
+  };
+  const choices = layers.map(({ name, weights = 0, noise = {}, metric: own }) =>
     widths
       .filter((width) => width === 32 || noise[width] !== undefined)
-      .map((width): Choice => ({
-        width,
-        noise: width === 32 ? 0 : noise[width]!,
-        bytes: Math.ceil((weights * width) / 8),
-        ms: latencyOf(name, width),
-      }))
-      .sort((a, b) => a.noise - b.noise || a.bytes - b.bytes),
+      .map((width): Choice => {
+        const noisy = width === 32 ? 0 : noise[width]!;
+        const drop = dropAt(own?.weights, width);
+        return {
+          width,
+          noise: noisy,
+          drop,
+          // Noise is at most about 1, so that it decides among equal drops alone.
+          loss: metric ? drop + 1e-9 * Math.min(noisy, 1) : noisy,
+          bytes: Math.ceil((weights * width) / 8),
+          ms: latencyOf(name, width),
+        };
+      })
+      .sort((a, b) => a.loss - b.loss || a.bytes - b.bytes),
   );
   const without = layers[choices.findIndex((list) => list.length === 0)];
   if (without) {
@@ -197,12 +241,15 @@ export function mixedPrecision(
       bytes: sum((choice) => choice.bytes),
       ms: sum((choice) => choice.ms),
       snr: noise > 0 ? -10 * Math.log10(noise) : Infinity,
+      ...(metric ? { drop: sum((choice) => choice.drop) } : {}),
       widths: Object.fromEntries(layers.map(({ name }, index) => [name, now[index]!.width])),
     };
   };
   const cost = (choice: Choice) => (maxMs !== undefined ? choice.ms : choice.bytes);
-  const meets = ({ bytes, ms }: FrontierPoint) =>
-    (maxBytes === undefined || bytes <= maxBytes) && (maxMs === undefined || ms <= maxMs);
+  const meets = ({ bytes, ms, drop = 0 }: FrontierPoint) =>
+    (maxBytes === undefined || bytes <= maxBytes) &&
+    (maxMs === undefined || ms <= maxMs) &&
+    (maxDrop === undefined || drop <= maxDrop);
   const now = choices.map((list) => list[0]!);
   const frontier = [pointOf(now)];
   for (;;) {
@@ -211,7 +258,7 @@ export function mixedPrecision(
       for (const choice of list) {
         const saved = cost(now[layer]!) - cost(choice);
         if (saved <= 0) continue;
-        const slope = (choice.noise - now[layer]!.noise) / saved;
+        const slope = (choice.loss - now[layer]!.loss) / saved;
         if (!best || slope < best.slope) best = { layer, choice, slope };
       }
     });
@@ -220,18 +267,28 @@ export function mixedPrecision(
     frontier.push(pointOf(now));
   }
   const taken = leastNoise(
-    choices.map((list) => list.map((choice) => ({ noise: choice.noise, cost: cost(choice) }))),
+    choices.map((list) => list.map((choice) => ({ noise: choice.loss, cost: cost(choice) }))),
     maxMs ?? maxBytes ?? Infinity,
   );
   const beside = taken && pointOf(taken.map((at, layer) => choices[layer]![at]!));
-  const on = frontier.find(meets);
+  // With a bound of the drop the cheapest point counts, otherwise the one of least loss.
+  const meeting = frontier.filter(meets);
+  const on = maxDrop === undefined ? meeting[0] : meeting.at(-1);
+  const better = ({ snr, drop = 0 }: FrontierPoint, than: FrontierPoint) =>
+    drop < (than.drop ?? 0) || (drop === (than.drop ?? 0) && snr > than.snr);
   // The convex frontier has few points: most budgets leave room for more than one of them.
-  const chosen = beside && meets(beside) && !(on && on.snr >= beside.snr) ? beside : on;
+  const chosen =
+    maxDrop === undefined && beside && meets(beside) && !(on && !better(beside, on)) ? beside : on;
   if (!chosen) {
     const last = frontier.at(-1)!;
+    const budget = maxMs ?? maxBytes;
     throw invalidArgument(
-      `no division of bits meets the budget of ${show(maxMs ?? maxBytes)}`,
-      maxMs === undefined ? 'options.maxBytes' : 'options.maxMs',
+      `no division of bits meets the ${budget === undefined ? `drop of ${show(maxDrop)}` : `budget of ${show(budget)}`}`,
+      maxMs !== undefined
+        ? 'options.maxMs'
+        : maxBytes !== undefined
+          ? 'options.maxBytes'
+          : 'options.maxDrop',
       `The smallest needs ${last.bytes} bytes and ${last.ms.toFixed(3)} ms.`,
     );
   }

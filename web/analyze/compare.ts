@@ -15,14 +15,18 @@ import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
-import type { PlanMemory } from '../session/plan.js';
+import type { MetricSpec } from '../metrics/table.js';
 import { InferenceSession, checkSameCore } from '../session/session.js';
+import { type CompareReport, type CoreReport, isFinite, withShares } from './compare_report.js';
+import { Measurement } from './measure.js';
 
 /** One input for the comparison. */
 export interface CompareSample {
   feeds: Feeds;
   /** Index of the right class in the first output, if known; not for batches of more than one. */
   label?: number;
+  /** The right result for a `metric`, in the form that it takes, where that is not the label. */
+  target?: unknown;
 }
 
 /** The answers of both models for one sample. */
@@ -49,6 +53,8 @@ export interface CompareOptions {
   dataset: Iterable<CompareSample> | AsyncIterable<CompareSample>;
   /** The largest number of samples to use. Default all. */
   maxSamples?: number;
+  /** A measure of the task, such as 'top5': `report.metric`. Both models run once more for it. */
+  metric?: MetricSpec;
   /** Whether to compare inner values, operator by operator, as well. Default false. */
   layerwise?: boolean;
   /**
@@ -60,113 +66,6 @@ export interface CompareOptions {
   requantize?: RequantizeMode;
   onProgress?: (progress: CompareProgress) => void;
   signal?: AbortSignal;
-}
-
-/** The difference of one output. */
-export interface OutputDifference {
-  name: string;
-  /** Signal to noise ratio in dB; null when there is no difference, -Infinity where the float output is 0. */
-  snr: number | null;
-  cosine: number;
-  maxAbs: number;
-  meanAbs: number;
-  /** Largest minus smallest value of the float model. */
-  range: number;
-  /**
-   * The operands of the Concat that makes the output, if one does: an error in one with small values would
-   * hardly show in the whole.
-   */
-  parts?: PartDifference[];
-}
-
-/** The difference of one operand of the Concat that makes an output. */
-export type PartDifference = Omit<OutputDifference, 'parts'>;
-
-/** The difference of one inner value. */
-export interface LayerDifference {
-  /** Name of the operator. */
-  name: string;
-  op: string;
-  /** Name of the value. */
-  value: string;
-  /** Signal to noise ratio in dB with everything before it quantized as well; null: no difference. */
-  snr: number | null;
-  cosine: number;
-  maxAbs: number;
-  meanAbs: number;
-  /** Largest minus smallest value of the float model. */
-  range: number;
-  /** The ratio when the operator gets exact inputs; missing where it was not measured. */
-  aloneSnr?: number | null;
-  aloneCosine?: number;
-  aloneMaxAbs?: number;
-}
-
-/** How a quantized model differs from the float model. */
-export interface CompareReport {
-  samples: number;
-  labelled: number;
-  outputs: OutputDifference[];
-  /** Shares in [0, 1] by the first output; accuracies are null without labels. */
-  top1: { float: number | null; candidate: number | null; agreement: number | null };
-  /** Layers in the order of the graph, except those with NaN or infinity; empty unless `layerwise`. */
-  layers: LayerDifference[];
-  /**
-   * Bytes of both models as the ONNX files that toOnnx() makes by default; for simulated grids, of the graph
-   * that runs.
-   */
-  size: { floatBytes: number; candidateBytes: number };
-  /** Medians of one run; ratio > 1: the candidate is faster. */
-  latency: { floatMs: number; candidateMs: number; ratio: number };
-  memory: { float: PlanMemory; candidate: PlanMemory };
-}
-
-/** Whether no sample had NaN or infinity there, which the core writes as null. */
-function isFinite({ meanAbs }: { meanAbs: number | null }): boolean {
-  return meanAbs !== null;
-}
-
-/** The core reports counts instead of shares. */
-type CoreReport = Omit<CompareReport, 'top1'> & {
-  top1: { float: number; candidate: number; agreement: number; rows: number };
-};
-
-interface Difference {
-  snr: number | null;
-  cosine: number | null;
-  maxAbs: number | null;
-}
-
-// Replaces null in the core's JSON, which stands for numbers that are not finite: the SNR of no difference,
-// and of no signal.
-function settled<T extends Difference>(difference: T): T {
-  const { snr, cosine, maxAbs } = difference;
-  return { ...difference, snr: maxAbs === 0 ? null : (snr ?? -Infinity), cosine: cosine ?? 0 };
-}
-
-function settledLayer({ aloneSnr, aloneCosine, aloneMaxAbs, ...layer }: LayerDifference) {
-  // The alone error is missing or not finite.
-  if (aloneMaxAbs === undefined || aloneMaxAbs === null) return settled(layer);
-  const alone = settled({ snr: aloneSnr!, cosine: aloneCosine!, maxAbs: aloneMaxAbs });
-  return { ...settled(layer), aloneSnr: alone.snr, aloneCosine: alone.cosine, aloneMaxAbs };
-}
-
-function withShares(report: CoreReport): CompareReport {
-  const { float, candidate, agreement, rows } = report.top1;
-  const share = (count: number, of: number) => (of > 0 ? count / of : null);
-  return {
-    ...report,
-    outputs: report.outputs.map((output) => ({
-      ...settled(output),
-      ...(output.parts ? { parts: output.parts.map(settled) } : {}),
-    })),
-    layers: report.layers.filter(isFinite).map(settledLayer),
-    top1: {
-      float: share(float, report.labelled),
-      candidate: share(candidate, report.labelled),
-      agreement: share(agreement, rows),
-    },
-  };
 }
 
 function onnxSize(model: Model): number {
@@ -198,6 +97,9 @@ function classesOf(model: Model): number | undefined {
   if (counted.length === 0 || !counted.every((dim) => typeof dim === 'number')) return undefined;
   return counted.reduce((product, dim) => product * dim, 1);
 }
+
+/** @internal The members of a sample. */
+export const sampleKinds = { feeds: 'any', label: 'any', target: 'any' } as const;
 
 /** @internal */
 export function checkLabel(label: unknown, classes: number | undefined): void {
@@ -231,7 +133,7 @@ function addSample(
   index: number,
 ): SampleResult {
   return ofSample(index, () => {
-    checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
+    checkOptions(sample, sampleKinds, 'the sample');
     const { feeds, label } = sample as CompareSample;
     checkLabel(label, classes);
     const result = withFeeds(comparer.core, feeds, (coreFeeds) =>
@@ -328,6 +230,7 @@ export async function compare(
     {
       dataset: 'any',
       maxSamples: 'number',
+      metric: 'any',
       layerwise: 'boolean',
       aloneSamples: 'integer',
       requantize: 'string',
@@ -361,7 +264,12 @@ export async function compare(
     ),
     'comparer',
   );
+  let measurement: Measurement | undefined;
   try {
+    const { metric } = options;
+    if (metric !== undefined) {
+      measurement = await Measurement.create(metric, model, other, requantize);
+    }
     const limit = maxSamples ?? Infinity;
     const known = lengthOf(dataset);
     const total = known === undefined ? {} : { total: Math.min(known, limit) };
@@ -382,6 +290,7 @@ export async function compare(
     let done = 0;
     for await (const sample of items(dataset, signal)) {
       const result = addSample(comparer, sample, classes, done);
+      await measurement?.add(sample, done);
       recent.push(copyOf(sample.feeds));
       if (recent.length === CHECK_EVERY) await check(done + 1);
       done += 1;
@@ -391,8 +300,10 @@ export async function compare(
     }
     if (done === 0) throw invalidArgument('there are no samples to compare on', 'options.dataset');
     await check(done);
-    return withShares(comparer.json<CoreReport>((handle) => handle.report()));
+    const report = withShares(comparer.json<CoreReport>((handle) => handle.report()));
+    return measurement ? { ...report, metric: await measurement.values() } : report;
   } finally {
+    measurement?.dispose();
     comparer.dispose();
   }
 }

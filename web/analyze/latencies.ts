@@ -7,7 +7,7 @@ import { checkOptions } from '../base/options.js';
 import type { Feeds } from '../engine/heap.js';
 import { Model } from '../model/model.js';
 import type { OperatorConfig } from '../quantize/config.js';
-import { quantize } from '../quantize/quantize.js';
+import { calibrate } from '../quantize/calibrate.js';
 import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession } from '../session/session.js';
 import { Measured } from '../tune/contest.js';
@@ -80,7 +80,7 @@ export async function measureLatencies(model: Model, options: LatencyOptions): P
     for (const width of widths as readonly Width[]) {
       const bits = width === 32 ? 8 : width;
       const config = { recover: [], weights: { bits }, ...(activations ? { activations } : {}) };
-      const quantized = await quantize(model, {
+      const quantized = await calibrate(model, {
         calibration: [feeds],
         config,
         ...(signal ? { signal } : {}),

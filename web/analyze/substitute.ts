@@ -7,7 +7,8 @@ import { checkMaxSamples, checkOptions } from '../base/options.js';
 import { Model } from '../model/model.js';
 import type { StepProfile } from '../session/plan.js';
 import { InferenceSession } from '../session/session.js';
-import { type CompareSample, type OutputDifference, compare } from './compare.js';
+import { type CompareSample, compare } from './compare.js';
+import type { OutputDifference } from './compare_report.js';
 
 /** Passes that replace operators by cheaper ones, and so change results. */
 export const substitutions = [

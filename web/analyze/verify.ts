@@ -15,7 +15,7 @@ import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { InferenceSession, checkSameCore } from '../session/session.js';
-import { type CompareSample, ofSample } from './compare.js';
+import { type CompareSample, ofSample, sampleKinds } from './compare.js';
 import { type EngineRun, Verification, type VerifyReport } from './verification.js';
 
 /** How far {@link verify} has come. */
@@ -159,7 +159,7 @@ export async function verify(
     const breather = new Breather(signal);
     let done = 0;
     for await (const sample of items(dataset, signal)) {
-      checkOptions(sample, { feeds: 'any', label: 'any' }, `sample ${done}`);
+      checkOptions(sample, sampleKinds, `sample ${done}`);
       const feeds = sample.feeds as Readonly<Record<string, Tensor>>;
       const [right, ours] = await Promise.all([float.run(feeds), here.run(feeds)]).catch(
         (error: unknown) =>

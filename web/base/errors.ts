@@ -1,3 +1,5 @@
+import type { SearchReport } from './search_report.js';
+
 /**
  * The kind of failure of a {@link RequantError}.
  *
@@ -8,6 +10,8 @@
  * - `INVALID_QUANTIZATION`: impossible scales, zero points or policies.
  * - `INVALID_PLAN`: a saved plan that is damaged, or was saved by another build or for another kind of
  *   machine, or a saved partition that is damaged or of another version; make it from the model again.
+ * - `FLOOR_NOT_MET`: no configuration that `quantize()` tried meets the `floor` within the `budget`; `search` has
+ *   all attempts.
  * - `OUT_OF_MEMORY`: the wasm memory cannot grow any further.
  * - `ABORTED`: an `AbortSignal` fired; `cause` is the signal's reason.
  * - `LOAD_FAILED`: a file or URL could not be read.
@@ -23,6 +27,7 @@ export type RequantErrorCode =
   | 'TYPE_MISMATCH'
   | 'INVALID_QUANTIZATION'
   | 'INVALID_PLAN'
+  | 'FLOOR_NOT_MET'
   | 'OUT_OF_MEMORY'
   | 'ABORTED'
   | 'LOAD_FAILED'
@@ -36,6 +41,7 @@ export interface RequantErrorDetails {
   value?: string;
   hint?: string;
   cause?: unknown;
+  search?: SearchReport;
 }
 
 /** Codes whose errors are also instances of TypeError, as onnxruntime-web's for bad arguments are. */
@@ -54,6 +60,8 @@ export class RequantError extends Error {
   readonly value: string | undefined;
   /** The remedy, in one sentence. */
   readonly hint: string | undefined;
+  /** With the code FLOOR_NOT_MET: all attempts, and which was the best. */
+  declare readonly search?: SearchReport;
   // Marks the errors of this class.
   readonly #code: RequantErrorCode;
 
@@ -64,6 +72,7 @@ export class RequantError extends Error {
     this.value = details.value || undefined;
     this.hint = details.hint || undefined;
     this.#code = code;
+    if (details.search) Object.assign(this, { search: details.search });
     if (typeErrors.includes(code)) Object.setPrototypeOf(this, typeErrorPrototype);
   }
 

@@ -10,6 +10,7 @@ import { oneLine } from '../report/format.js';
 import { analysisHtml, formatAnalysis, formatBytes } from '../report/index.js';
 import {
   type CommandSpec,
+  UsageError,
   type Values,
   commonOptions,
   dataOptions,
@@ -19,9 +20,11 @@ import {
   text,
   threadsOption,
 } from './args.js';
+import { metricFrom, openData } from './data.js';
+import { openValidation, validationOptions } from './gating.js';
 import { load, write } from './models.js';
 import { Progress, type Streams } from './output.js';
-import { openData, quantizeWithProgress, readConfig } from './quantizing.js';
+import { quantizeWithProgress, readConfig } from './quantizing.js';
 
 export const analyzeSpec: CommandSpec = {
   name: 'analyze',
@@ -37,6 +40,7 @@ export const analyzeSpec: CommandSpec = {
       value: 'MS',
       help: 'choose bits so that layers take no longer on this machine, which is measured',
     },
+    ...validationOptions,
     html: { type: 'string', value: 'FILE', help: 'write the report as an HTML page' },
     layers: { type: 'string', value: 'N', help: 'operators to list, worst first; default 8' },
     ...dataOptions,
@@ -77,11 +81,23 @@ export async function runAnalyze(
   const layers = integer(values, 'layers', 0) ?? 8;
   const maxBytes = integer(values, 'budget', 1);
   const maxMs = numbers(values, 'max-ms')?.[0];
+  const stray = Object.keys(validationOptions).find((name) => values[name] !== undefined);
+  if (stray !== undefined && values['metric'] === undefined) {
+    throw new UsageError(`--${stray} needs --metric`);
+  }
   const chooses = maxBytes !== undefined || maxMs !== undefined;
   const html = text(values, 'html');
   using model = await load(file!, streams);
-  const data = await openData(values, model);
-  using quantized = await quantizeWithProgress(model, data, config, streams, true);
+  const data = await openData(values, model, { targets: false });
+  const metric = metricFrom(values);
+  const measured =
+    metric.metric === undefined
+      ? {}
+      : { ...metric, validation: await openValidation(values, model, data, streams) };
+  using quantized = await quantizeWithProgress(model, data, config, streams, {
+    analyze: true,
+    ...measured,
+  });
   const analysis = quantized.config.analysis!;
   const calibrationSamples = data.length;
   const latencies =
@@ -89,6 +105,7 @@ export async function runAnalyze(
   const mixed = mixedPrecision(analysis, {
     ...(maxBytes === undefined ? {} : { maxBytes }),
     ...(maxMs === undefined ? {} : { maxMs, latencies: latencies! }),
+    ...(metric.metric === undefined ? {} : { metric: true }),
   });
   if (html !== undefined) {
     const { frontier, chosen } = mixed;

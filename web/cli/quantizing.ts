@@ -1,22 +1,18 @@
-// The commands about quantization: quantize, compare.
+// The command `quantize`, and how other commands quantize.
 
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { mixedPrecision } from '../analyze/analysis.js';
-import { type CompareReport, compare } from '../analyze/compare.js';
 import { RequantError } from '../base/errors.js';
 import { checkKind } from '../base/options.js';
-import { openDataset } from '../dataset/node.js';
-import { type Dataset, feedsOf, take } from '../dataset/sample.js';
+import { type Dataset, feedsOf } from '../dataset/sample.js';
 import type { Model } from '../model/model.js';
 import { type QuantizeConfig, type Recovery, type Target, targets } from '../quantize/config.js';
-import { quantize } from '../quantize/quantize.js';
 import type { ExportOptions, OnnxFormat, QuantizedModel } from '../quantize/quantized_model.js';
 import { type QuantizationRecord, configOf } from '../quantize/record.js';
 import { oneLine } from '../report/format.js';
-import { formatBytes, formatReport, formatShare, htmlReport } from '../report/index.js';
+import { formatBytes, formatShare } from '../report/index.js';
+import { quantize } from '../search/quantize.js';
+import type { QuantizeOptions } from '../search/search_options.js';
 import {
-  CheckFailed,
   type CommandSpec,
   UsageError,
   type Values,
@@ -24,14 +20,15 @@ import {
   dataOptions,
   integer,
   oneOf,
-  openOptions,
-  real,
   required,
   text,
   threadsOption,
   words,
 } from './args.js';
-import { load, requantizeOption, sessionOptions, write } from './models.js';
+import { compareWithProgress } from './comparing.js';
+import { openData, readJson } from './data.js';
+import { gateOf, gateOptions, reportingSearch, writeSearch } from './gating.js';
+import { load, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 /** Options for writing the quantized file. */
@@ -66,8 +63,9 @@ export const quantizeSpec: CommandSpec = {
     budget: {
       type: 'string',
       value: 'BYTES',
-      help: "bits of every layer chosen so that all layers' weights take no more, packed",
+      help: "bits of every layer chosen so that all layers' weights take no more, packed; of a search: the file",
     },
+    ...gateOptions,
     record: { type: 'string', value: 'FILE', help: 'write every decision as JSON' },
     ...dataOptions,
     ...threadsOption,
@@ -92,18 +90,12 @@ function asConfig(file: object): QuantizeConfig {
   return file as QuantizeConfig;
 }
 
-function parsed(content: string, file: string): QuantizeConfig {
+function parsed(json: unknown, file: string): QuantizeConfig {
   const refuse = (what: string, error: unknown) =>
     new RequantError('INVALID_ARGUMENT', `${file} is ${what}: ${(error as Error).message}`, {
       value: file,
       cause: error,
     });
-  let json: unknown;
-  try {
-    json = JSON.parse(content);
-  } catch (error) {
-    throw refuse('no JSON', error);
-  }
   try {
     checkKind(json, 'object', 'it');
   } catch (error) {
@@ -118,19 +110,7 @@ function parsed(content: string, file: string): QuantizeConfig {
 
 export async function readConfig(values: Values): Promise<QuantizeConfig> {
   const file = text(values, 'config');
-  let config: QuantizeConfig = {};
-  if (file !== undefined) {
-    let content: string;
-    try {
-      content = await readFile(file, 'utf8');
-    } catch (error) {
-      throw new RequantError('LOAD_FAILED', `cannot read ${file}: ${(error as Error).message}`, {
-        value: file,
-        cause: error,
-      });
-    }
-    config = parsed(content, file);
-  }
+  const config = file === undefined ? {} : parsed(await readJson(file), file);
   const bits = integer(values, 'bits', 1, 32);
   const activationBits = integer(values, 'activation-bits', 1, 32);
   const target = oneOf(values, 'target', Object.keys(targets) as Target[]);
@@ -148,47 +128,31 @@ export async function readConfig(values: Values): Promise<QuantizeConfig> {
   };
 }
 
-export async function openData(values: Values, model: Model): Promise<Dataset> {
-  const data = await openDataset(required(values, 'data'), model.info.inputs, openOptions(values));
-  const most = integer(values, 'max-samples');
-  return most === undefined ? data : take(data, most);
-}
-
 /** Quantizes and shows progress. */
 export async function quantizeWithProgress(
   model: Model,
   data: Dataset,
   config: QuantizeConfig,
   streams: Streams,
-  analyze = false,
+  more: Partial<QuantizeOptions> = {},
 ): Promise<QuantizedModel> {
   const progress = new Progress(streams);
   try {
     return await quantize(model, {
       calibration: feedsOf(data),
       config,
-      analyze,
-      onProgress: ({ phase, method, done, total }) => {
-        if (phase === 'calibrate') progress.show('calibrating', done, total);
-        else progress.show(method ?? 'finishing', done, total);
+      ...more,
+      onProgress: ({ phase, method, done, total, configuration, attempt }) => {
+        const what = {
+          calibrate: 'calibrating',
+          finish: method ?? 'finishing',
+          measure: 'measuring',
+          operators: 'operators one by one',
+          attempt: 'tried',
+        }[phase];
+        if (!attempt)
+          progress.show(configuration ? `${configuration}: ${what}` : what, done, total);
       },
-    });
-  } finally {
-    progress.clear();
-  }
-}
-
-export async function compareWithProgress(
-  model: Model,
-  candidate: Model | QuantizedModel,
-  options: Parameters<typeof compare>[2],
-  streams: Streams,
-): Promise<CompareReport> {
-  const progress = new Progress(streams);
-  try {
-    return await compare(model, candidate, {
-      ...options,
-      onProgress: ({ done, total }) => progress.show('comparing', done, total),
     });
   } finally {
     progress.clear();
@@ -217,24 +181,32 @@ export async function runQuantize(
   let config = await readConfig(values);
   const budget = integer(values, 'budget', 1);
   using model = await load(file!, streams);
-  const data = await openData(values, model);
+  const data = await openData(values, model, { targets: false });
+  const gate = await gateOf(values, model, data, streams);
   const start = performance.now();
-  if (budget !== undefined) {
-    using probe = await quantizeWithProgress(
-      model,
-      data,
-      { ...config, recover: [] },
-      streams,
-      true,
-    );
+  if (budget !== undefined && !gate) {
+    using probe = await quantizeWithProgress(model, data, { ...config, recover: [] }, streams, {
+      analyze: true,
+    });
     const { operators } = mixedPrecision(probe.config.analysis!, { maxBytes: budget });
     config = { ...config, operators: { ...operators, ...config.operators } };
   }
-  using quantized = await quantizeWithProgress(model, data, config, streams);
+  using quantized = await reportingSearch(values, file!, streams, () =>
+    quantizeWithProgress(model, data, config, streams, gate),
+  );
+  const { search } = quantized;
+  if (search) await writeSearch(values, search, file!, streams);
   const seconds = (performance.now() - start) / 1000;
   const bytes = quantized.toOnnx(exporting);
   const { format } = exporting;
   await write(output, bytes, streams);
+  const packed = search?.attempts[search.best]!.bytes;
+  if (packed !== undefined && bytes.length > 1.02 * packed) {
+    const hint = format === 'qdq' ? '--int4 or --int2 packs them' : 'the format has whole bytes';
+    streams.err(
+      `warning: the file has ${formatBytes(bytes.length)}, and ${formatBytes(packed)} with packed bits: ${hint}\n`,
+    );
+  }
   const recordFile = text(values, 'record');
   const record = quantized.config;
   if (recordFile !== undefined)
@@ -256,6 +228,7 @@ export async function runQuantize(
       operators: record.operators.length,
       quantizedOperators: count,
       warnings: record.warnings,
+      ...(search ? { search } : {}),
       ...(check ? { calibrationTop1: check.top1 } : {}),
     };
     streams.out(`${JSON.stringify(json, null, 2)}\n`);
@@ -284,83 +257,4 @@ export async function runQuantize(
   streams.out(
     `wrote ${output}: ${formatBytes(bytes.length)} instead of ${formatBytes(floatBytes)} (${format})\n`,
   );
-}
-
-/** The option of commands that tell how similar two models are; {@link checkAgreement} reads it. */
-export const agreementOption: CommandSpec['options'] = {
-  'min-agreement': {
-    type: 'string',
-    value: 'SHARE',
-    help: 'exit code 1 where fewer answers are the same, 0 to 1; default 0.5 for outputs below 10 dB',
-  },
-};
-
-/**
- * Throws CheckFailed for models that hardly come from one network: the share of equal answers is below
- * --min-agreement, or, without that option, below a half with outputs that are mostly noise.
- */
-export function checkAgreement(values: Values, { top1, outputs }: CompareReport): void {
-  const asked = real(values, 'min-agreement', 0, 1);
-  const { agreement } = top1;
-  if (agreement === null) return;
-  const noisy = outputs.some(({ snr }) => snr !== null && snr < 10);
-  if (asked === undefined ? agreement >= 0.5 || !noisy : agreement >= asked) return;
-  const share = formatShare(agreement);
-  throw new CheckFailed(
-    asked === undefined
-      ? `only ${share} of the answers are the same, and the outputs are mostly noise: are these the same network, and the samples what it expects?`
-      : `${share} of the answers are the same, --min-agreement asks for ${formatShare(asked)}`,
-  );
-}
-
-export const compareSpec: CommandSpec = {
-  name: 'compare',
-  summary: 'Hold a quantized model against the float model it came from.',
-  positionals: ['FLOAT', 'QUANTIZED'],
-  options: {
-    html: { type: 'string', value: 'FILE', help: 'write the report as an HTML page' },
-    layers: { type: 'string', value: 'N', help: 'layers to list, worst first; default 8, 0: none' },
-    alone: { type: 'string', value: 'N', help: 'samples for layers alone; default 2, 0: none' },
-    requantize: requantizeOption,
-    ...agreementOption,
-    ...dataOptions,
-    ...threadsOption,
-    ...commonOptions,
-  },
-};
-
-export async function runCompare(
-  values: Values,
-  [floatFile, quantizedFile]: string[],
-  streams: Streams,
-): Promise<void> {
-  required(values, 'data');
-  const layers = integer(values, 'layers', 0) ?? 8;
-  const html = text(values, 'html');
-  const aloneSamples = integer(values, 'alone', 0);
-  const layerwise = layers > 0 || html !== undefined;
-  using model = await load(floatFile!, streams);
-  using candidate = await load(quantizedFile!, streams);
-  const dataset = await openData(values, model);
-  const report = await compareWithProgress(
-    model,
-    candidate,
-    {
-      dataset,
-      layerwise,
-      ...sessionOptions(values),
-      ...(aloneSamples === undefined || !layerwise ? {} : { aloneSamples }),
-    },
-    streams,
-  );
-  if (html !== undefined) {
-    const subtitle = `${path.basename(quantizedFile!)} against ${path.basename(floatFile!)}`;
-    await write(html, htmlReport(report, { subtitle }), streams);
-  }
-  if (values['json']) streams.out(`${JSON.stringify(report, null, 2)}\n`);
-  else {
-    streams.out(`${formatReport(report, { layers })}\n`);
-    if (html !== undefined) streams.out(`\nwrote ${html}\n`);
-  }
-  checkAgreement(values, report);
 }

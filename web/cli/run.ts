@@ -16,13 +16,14 @@ import {
   text,
 } from './args.js';
 import { benchSpec, runBench } from './bench.js';
+import { compareSpec, runCompare } from './comparing.js';
 import { generateSpec, runGenerate } from './generating.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, printableStreams, processStreams } from './output.js';
 import { packSpec, runPack } from './packing.js';
 import { extractSpec, partitionSpec, runExtract, runPartition } from './partitioning.js';
 import { loadPlugin } from './plugins.js';
-import { compareSpec, quantizeSpec, runCompare, runQuantize } from './quantizing.js';
+import { quantizeSpec, runQuantize } from './quantizing.js';
 import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
 import { runVerify, verifySpec } from './verifying.js';

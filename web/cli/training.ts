@@ -26,15 +26,13 @@ import {
   text,
   threadsOption,
 } from './args.js';
+import { agreementOption, checkAgreement, compareWithProgress } from './comparing.js';
+import { metricFrom, metricOptions, openData } from './data.js';
 import { load, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import {
-  agreementOption,
-  checkAgreement,
-  compareWithProgress,
   configOptions,
   exportOptions,
-  openData,
   outputOptions,
   quantizeWithProgress,
   readConfig,
@@ -48,6 +46,7 @@ export const trainSpec: CommandSpec = {
     ...outputOptions,
     ...configOptions,
     ...agreementOption,
+    ...metricOptions,
     epochs: { type: 'string', value: 'N', help: 'how often all samples are seen; default 10' },
     'batch-size': { type: 'string', value: 'N', help: 'samples of a step; default 32' },
     rate: { type: 'string', value: 'X', help: 'learning rate; default 0.005, of sgd 0.01' },
@@ -170,6 +169,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
       ...options,
       dataset,
       ...(validation ? { validation } : {}),
+      ...metricFrom(values),
       ...(checkpoint ? { onCheckpoint: (state) => write(checkpoint, state, streams) } : {}),
       ...(resume ? { resume: await readFile(resume) } : {}),
       onProgress: ({ epoch, epochs: all, done, total, loss, top1, validation: quality }) => {

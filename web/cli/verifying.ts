@@ -24,7 +24,7 @@ import {
 } from './args.js';
 import { load, requantizeOption, sessionOptions } from './models.js';
 import { Progress, type Streams } from './output.js';
-import { openData } from './quantizing.js';
+import { openData } from './data.js';
 
 export const verifySpec: CommandSpec = {
   name: 'verify',

@@ -42,5 +42,13 @@ export {
 } from './image_sets.js';
 export { decompress, isGzip } from './inflate.js';
 export { parseNpy, parseNpz, writeNpy } from './npy.js';
-export { type Dataset, type Sample, feedsOf, makeDataset, take, withLabels } from './sample.js';
+export {
+  type Dataset,
+  type Sample,
+  feedsOf,
+  makeDataset,
+  take,
+  withLabels,
+  withTargets,
+} from './sample.js';
 export { parseTensorProto } from './tensor_proto.js';

@@ -9,6 +9,8 @@ import type { Tensor } from '../base/tensor.js';
 export interface Sample {
   feeds: Record<string, Tensor>;
   label?: number;
+  /** The right result for a metric, in the form that it takes. */
+  target?: unknown;
 }
 
 /** Samples that are made while one walks over them. */
@@ -50,13 +52,18 @@ export function feedsOf(
   };
 }
 
-/** A dataset with labels; there must be one for each sample. Throws INVALID_ARGUMENT. */
-export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset {
+/** A dataset whose samples have one more member each; there must be one for each sample. */
+function withMember(
+  dataset: Dataset,
+  key: 'label' | 'target',
+  values: ArrayLike<unknown>,
+  name: string,
+): Dataset {
   checkDataset(dataset);
-  if (labels?.length !== dataset.length) {
+  if (values?.length !== dataset.length) {
     throw invalidArgument(
-      `there are ${labels?.length ?? 'no'} labels for ${dataset.length} samples`,
-      'labels',
+      `there are ${values?.length ?? 'no'} ${name} for ${dataset.length} samples`,
+      name,
       'Every sample needs exactly one.',
     );
   }
@@ -64,9 +71,22 @@ export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset
     length: dataset.length,
     async *[Symbol.asyncIterator]() {
       let index = 0;
-      for await (const { feeds } of dataset) yield { feeds, label: labels[index++]! };
+      for await (const sample of dataset) yield { ...sample, [key]: values[index++] };
     },
   };
+}
+
+/** A dataset with labels; there must be one for each sample. Throws INVALID_ARGUMENT. */
+export function withLabels(dataset: Dataset, labels: ArrayLike<number>): Dataset {
+  return withMember(dataset, 'label', labels, 'labels');
+}
+
+/**
+ * A dataset with targets, the right results for a metric (boxes, texts, classes of pixels); there must be one for
+ * each sample. Throws INVALID_ARGUMENT.
+ */
+export function withTargets(dataset: Dataset, targets: ArrayLike<unknown>): Dataset {
+  return withMember(dataset, 'target', targets, 'targets');
 }
 
 /** @internal All but the first `count` samples, which are walked over all the same. */

@@ -3,6 +3,7 @@
 import { invalidArgument } from '../base/errors.js';
 import { checkOneOf, checkOptions } from '../base/options.js';
 import { saveBytes } from '../base/save.js';
+import type { SearchReport } from '../base/search_report.js';
 import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
 import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
 import { Model } from '../model/model.js';
@@ -33,6 +34,8 @@ export interface ExportOptions {
 export class QuantizedModel {
   /** @internal */
   readonly handle: Handle<CoreQuantized>;
+  /** With `floor` or `budget`: what {@link quantize} tried. */
+  search?: SearchReport;
   #integer: Model | undefined;
   #config: QuantizationRecord | undefined;
 

@@ -2,6 +2,7 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import type { TensorType } from '../base/tensor.js';
+import type { MetricUnit } from '../metrics/unit.js';
 import type { OperatorConfig, QuantizeConfig } from './config.js';
 import type { SlotConfig, TensorConfig } from './tensor_options.js';
 
@@ -284,6 +285,11 @@ export interface OperatorAnalysis {
   weightOutliers?: number;
   /** Relative noise of the network's outputs when only this layer is quantized, by bits of its weights. */
   noise?: Record<string, number>;
+  /**
+   * With the option `metric`: its value when only this operator is quantized, and for a layer by the bits of its
+   * weights.
+   */
+  metric?: { alone: number; weights?: Record<string, number> };
 }
 
 /** The distribution of one value. */
@@ -312,4 +318,13 @@ export interface Analysis {
   snr: number | null;
   operators: OperatorAnalysis[];
   values: ValueAnalysis[];
+  /** With the option `metric`: its values on the validation samples. */
+  metric?: {
+    name: string;
+    better: 'higher' | 'lower';
+    unit: MetricUnit;
+    samples: number;
+    float: number;
+    quantized: number;
+  };
 }

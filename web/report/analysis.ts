@@ -1,6 +1,7 @@
 // Writes the quantizer's analysis as text, and as one HTML page that loads nothing and runs no script.
 
 import { type Diagnosis, type FrontierPoint, diagnose } from '../analyze/analysis.js';
+import { formatValue } from '../metrics/unit.js';
 import type { Analysis } from '../quantize/record.js';
 import {
   type FrontierCost,
@@ -17,9 +18,10 @@ function rows(analysis: Analysis, count: number): string[][] {
   return [...analysis.operators]
     .sort((a, b) => (a.aloneSnr ?? Infinity) - (b.aloneSnr ?? Infinity))
     .slice(0, count)
-    .map(({ name, type, aloneSnr, snr, noise }) => [
+    .map(({ name, type, aloneSnr, snr, noise, metric }) => [
       name,
       type,
+      ...(analysis.metric ? [metric ? formatValue(metric.alone, analysis.metric.unit) : '-'] : []),
       db(aloneSnr),
       db(snr),
       ...['8', '4', '2'].map((width) =>
@@ -30,7 +32,25 @@ function rows(analysis: Analysis, count: number): string[][] {
     ]);
 }
 
-const header = ['operator', 'type', 'alone', 'all', 'outputs at W8', 'W4', 'W2'];
+const headerOf = ({ metric }: Analysis) => [
+  'operator',
+  'type',
+  ...(metric ? [metric.name] : []),
+  'alone',
+  'all',
+  'outputs at W8',
+  'W4',
+  'W2',
+];
+
+/** The values of both models, if the analysis was made with a metric. */
+function metricOf({ metric }: Analysis): string[] {
+  if (!metric) return [];
+  const { name, unit, samples, float, quantized } = metric;
+  return [
+    `${name} on ${samples} samples: float ${formatValue(float, unit)}, quantized ${formatValue(quantized, unit)}`,
+  ];
+}
 
 /** The number of samples on which errors were measured, and of how many. */
 function samplesOf({ samples }: Analysis, calibrationSamples?: number): string {
@@ -55,8 +75,9 @@ export function formatAnalysis(analysis: Analysis, options: AnalysisTextOptions 
   const { layers = 8, calibrationSamples } = options;
   const lines = [
     `outputs: ${formatDb(analysis.snr)}, ${samplesOf(analysis, calibrationSamples)}`,
+    ...metricOf(analysis),
     '',
-    table(header, rows(analysis, layers), [0, 1]),
+    table(headerOf(analysis), rows(analysis, layers), [0, 1]),
     '',
   ];
   for (const { suggestion, found } of bySuggestion(diagnose(analysis, Math.min(layers, 5)))) {
@@ -159,8 +180,9 @@ function valuesSection(analysis: Analysis): string {
 /** The whole page. Every name from the model is escaped. */
 export function analysisHtml(analysis: Analysis, options: AnalysisHtmlOptions = {}): string {
   const { title = 'Quantization analysis', subtitle = '' } = options;
-  const [operator, type, ...numbers] = header;
-  const intro = `Outputs: ${formatDb(analysis.snr)}, ${samplesOf(analysis, options.calibrationSamples)}`;
+  const [operator, type, ...numbers] = headerOf(analysis);
+  const outputs = `Outputs: ${formatDb(analysis.snr)}, ${samplesOf(analysis, options.calibrationSamples)}`;
+  const intro = [outputs, ...metricOf(analysis).map(escapeHtml)].join('<br>');
   return page(title, `${subtitle ? `${escapeHtml(subtitle)}<br>` : ''}${intro}`, [
     adviceSection(analysis),
     ...frontierSection(options),

@@ -1,7 +1,7 @@
 // Draws charts of bars: a list with a row for each layer or quantity. Names stand beside their bars, or above
 // them in a narrow container.
 
-import type { LayerDifference } from '../analyze/compare.js';
+import type { LayerDifference } from '../analyze/compare_report.js';
 import { escapeHtml, nameHtml, percent, ticks } from './chart.js';
 import { formatDb } from './format.js';
 

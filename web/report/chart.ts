@@ -40,6 +40,7 @@ export const chartStyle = `
 .rq-chart .rq-int8 { fill: var(--rq-int8); }
 .rq-chart .rq-alone { fill: Canvas; stroke: var(--rq-alone); stroke-width: 2; }
 .rq-chart .rq-curve { fill: none; stroke: var(--rq-int8); stroke-width: 2; }
+.rq-chart .rq-floor { stroke: var(--rq-alone); stroke-width: 1.5; stroke-dasharray: 6 4; }
 .rq-bars { container-type: inline-size; position: relative; }
 .rq-bars ul { list-style: none; margin: 0; padding: 0; }
 .rq-bars .rq-key { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 8px; color: var(--rq-muted); }

@@ -1,6 +1,6 @@
 // Writes the comparison report as one HTML page that loads nothing and runs no script.
 
-import type { CompareReport } from '../analyze/compare.js';
+import type { CompareReport } from '../analyze/compare_report.js';
 import { layerChart, pairChart } from './bars.js';
 import { escapeHtml } from './chart.js';
 import { formatBytes, formatMs } from './format.js';

@@ -17,5 +17,7 @@ export { chartStyle, escapeHtml } from './chart.js';
 export { formatBytes, formatDb, formatMs, formatNumber, formatShare, table } from './format.js';
 export { type HtmlOptions, htmlReport } from './html.js';
 export { type MetricRow, metricRows, outputRows, worstLayers } from './metrics.js';
+export { type SearchHtmlOptions, formatSearch, searchHtml } from './search.js';
+export { searchChart } from './search_chart.js';
 export { type TextOptions, formatReport } from './text.js';
 export { formatVerification } from './verification.js';

@@ -1,6 +1,7 @@
 // The rows that every form of the report shows.
 
-import type { CompareReport, LayerDifference } from '../analyze/compare.js';
+import type { CompareReport, LayerDifference } from '../analyze/compare_report.js';
+import { formatValue } from '../metrics/unit.js';
 import { formatBytes, formatDb, formatMs, formatNumber, formatShare } from './format.js';
 
 /**
@@ -18,6 +19,20 @@ export interface MetricRow {
 export const PART = '  ';
 
 const times = (ratio: number) => (Number.isFinite(ratio) ? `${ratio.toFixed(2)} x` : '-');
+
+/** The task's own measure, if one was asked for. */
+function taskRows({ metric }: CompareReport): MetricRow[] {
+  if (!metric) return [];
+  const { name, unit, float, candidate } = metric;
+  const change = candidate - float;
+  const sign = change >= 0 ? '+' : '';
+  const both = !Number.isFinite(change)
+    ? ''
+    : unit === 'share'
+      ? `${sign}${(100 * change).toFixed(2)} points`
+      : `${sign}${formatValue(change, unit)}`;
+  return [{ name, float: formatValue(float, unit), candidate: formatValue(candidate, unit), both }];
+}
 
 /** Accuracy, size, latency and memory of both models side by side. */
 export function metricRows(report: CompareReport): MetricRow[] {
@@ -37,6 +52,7 @@ export function metricRows(report: CompareReport): MetricRow[] {
           },
         ]
       : []),
+    ...taskRows(report),
     { name: 'same top-1', float: '', candidate: '', both: formatShare(top1.agreement) },
     {
       name: 'size as ONNX',

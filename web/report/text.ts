@@ -1,6 +1,6 @@
 // Writes the comparison report for a terminal.
 
-import type { CompareReport } from '../analyze/compare.js';
+import type { CompareReport } from '../analyze/compare_report.js';
 import { shorten, table } from './format.js';
 import {
   layerHeader,

@@ -1,4 +1,4 @@
-// The tables of options in docs/api.md, from the tables in web/quantize and web/train: what an option takes by its
+// The tables of options in docs/api.md, from the tables in web/quantize, web/search and web/train: what an option takes by its
 // row, what it means by the comment over the row.
 //
 //   node web/scripts/option_tables.mjs            writes them
@@ -18,6 +18,9 @@ const DOCUMENT = path.join(ROOT, 'docs/api.md');
 const FILES = {
   quantizeOptions: 'quantize/config',
   tensorOptions: 'quantize/tensor_options',
+  floorOptions: 'search/search_options',
+  budgetOptions: 'search/search_options',
+  searchOptions: 'search/search_options',
   trainerOptions: 'train/train_options',
   scheduleOptions: 'train/train_options',
 };

@@ -12,7 +12,7 @@ import type { Core } from '../core.js';
 import { filesBeside, modelOf } from '../model/load_model.js';
 import type { Model } from '../model/model.js';
 import type { QuantizeConfig } from '../quantize/config.js';
-import { type Samples, quantize } from '../quantize/quantize.js';
+import { type Samples, calibrate } from '../quantize/calibrate.js';
 import { readQuantized } from '../quantize/read_quantized.js';
 import { quantizeDynamic, quantizeWeights } from '../quantize/weights.js';
 
@@ -120,7 +120,7 @@ async function quantized(
         : await quantizeDynamic(model);
     return { made, toOnnx: () => made.toOnnx() };
   }
-  const whole = await quantize(model, { ...how, ...(signal ? { signal } : {}) });
+  const whole = await calibrate(model, { ...how, ...(signal ? { signal } : {}) });
   try {
     const bytes = whole.toOnnx();
     return { made: whole.integerModel.clone(), toOnnx: () => bytes };

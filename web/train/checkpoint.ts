@@ -31,10 +31,19 @@ export interface Checkpoint {
 const MAGIC = 'RQTRAIN1';
 
 // JSON has no infinities.
-const written = (quality: Quality) => ({ ...quality, snr: String(quality.snr) });
-const read = (quality: { answers: number | null; snr: string }): Quality => ({
+type Written = Omit<Quality, 'snr' | 'metric'> & {
+  snr: string;
+  metric?: Omit<NonNullable<Quality['metric']>, 'value'> & { value: string };
+};
+const written = ({ metric, ...quality }: Quality): Written => ({
+  ...quality,
+  snr: String(quality.snr),
+  ...(metric ? { metric: { ...metric, value: String(metric.value) } } : {}),
+});
+const read = ({ metric, ...quality }: Written): Quality => ({
   ...quality,
   snr: Number(quality.snr),
+  ...(metric ? { metric: { ...metric, value: Number(metric.value) } } : {}),
 });
 
 export function writeCheckpoint(checkpoint: Checkpoint): Uint8Array<ArrayBuffer> {
@@ -74,7 +83,7 @@ export function readCheckpoint(given: Uint8Array): Checkpoint {
   const view = new DataView(given.buffer, given.byteOffset, given.byteLength);
   const end = start + view.getUint32(MAGIC.length, true);
   let header: Omit<Checkpoint, 'state' | 'best' | 'bestState'> & {
-    best?: { epoch: number; quality: { answers: number | null; snr: string } };
+    best?: { epoch: number; quality: Written };
     bytes: [number, number];
     hash: number;
   };

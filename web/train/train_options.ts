@@ -13,6 +13,7 @@ import {
   number,
   other,
 } from '../base/schema.js';
+import type { MetricSpec } from '../metrics/table.js';
 import type { Quality } from './quality.js';
 
 /** How far a training has come. */
@@ -135,6 +136,8 @@ export interface TrainOptions
    * chooses by it.
    */
   validation?: Iterable<CompareSample> | AsyncIterable<CompareSample>;
+  /** What to measure on `validation`, instead of right answers: the best epoch is that of the best value. */
+  metric?: MetricSpec;
 }
 
 export const schedules: Record<string, (share: number) => number> = {
@@ -148,11 +151,18 @@ export function keepOf({ keep, validation, onCheckpoint, resume }: TrainOptions)
 }
 
 export function checkTrainOptions(options: TrainOptions): void {
-  const iterables = { dataset: other('any'), validation: other('any') };
-  checkSchema(options, { ...trainerOptions, ...scheduleOptions, ...iterables }, 'options');
+  const others = { dataset: other('any'), validation: other('any'), metric: other('any') };
+  checkSchema(options, { ...trainerOptions, ...scheduleOptions, ...others }, 'options');
   checkIterable(options.dataset, 'options.dataset');
   const { schedule, validation, keep, resume, onCheckpoint } = options;
   if (validation !== undefined) checkIterable(validation, 'options.validation');
+  if (options.metric !== undefined && validation === undefined) {
+    throw invalidArgument(
+      'options.metric has no samples to measure on',
+      'options.metric',
+      'Give options.validation.',
+    );
+  }
   if (resume !== undefined) checkBytes(resume, 'options.resume');
   const needs = keep === 'best' || (keep === 'better' && (resume ?? onCheckpoint) !== undefined);
   if (needs && validation === undefined) {

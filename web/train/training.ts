@@ -1,6 +1,6 @@
 // A training that runs: epochs, batches, validation and checkpoints around the core's trainer.
 
-import { type CompareSample, checkLabel, ofSample } from '../analyze/compare.js';
+import { type CompareSample, checkLabel, ofSample, sampleKinds } from '../analyze/compare.js';
 import { Breather } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
 import { checkOptions, withoutUndefined } from '../base/options.js';
@@ -153,7 +153,7 @@ export class Training {
 
   #add(index: number, sample: CompareSample): void {
     ofSample(index, () => {
-      checkOptions(sample, { feeds: 'any', label: 'any' }, 'the sample');
+      checkOptions(sample, sampleKinds, 'the sample');
       checkLabel(sample.label, undefined);
     });
     const { feeds, label } = sample;
@@ -223,6 +223,7 @@ export class Training {
     const loss = this.#options.loss ?? (this.#decided.loss as TrainOptions['loss'] | '');
     return qualityOf(this.#float, model, samples, {
       ...(loss ? { loss } : {}),
+      ...(this.#options.metric === undefined ? {} : { metric: this.#options.metric }),
       signal: this.#options.signal,
     });
   }

@@ -3,6 +3,7 @@
 // Models and sessions that live in a worker.
 
 import { saveBytes } from '../base/save.js';
+import type { SearchReport } from '../base/search_report.js';
 import { type Tensor, bytesOf } from '../base/tensor.js';
 import { type Feeds, disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
 import type { OptimizeOptions, OptimizeReport, PlanOptions } from '../model/model.js';
@@ -115,11 +116,14 @@ export class WorkerModel extends Remote {
 export class WorkerQuantizedModel extends Remote {
   /** How every operator slot was quantized. */
   readonly config: QuantizationRecord;
+  /** As {@link QuantizedModel.search}. */
+  readonly search?: SearchReport;
 
   /** @internal */
-  constructor(worker: Owner, ref: number, config: QuantizationRecord) {
+  constructor(worker: Owner, ref: number, config: QuantizationRecord, search?: SearchReport) {
     super(worker, ref);
     this.config = config;
+    if (search) this.search = search;
   }
 
   /** As {@link QuantizedModel.requantize}; the new model is in the worker. */

@@ -11,7 +11,8 @@ import { loadModel, parseModel } from '../model/load_model.js';
 import type { LoadOptions } from '../model/load_options.js';
 import { Model, type OptimizeOptions, type PlanOptions } from '../model/model.js';
 import type { WasmFile } from '../own_files.js';
-import { type QuantizeOptions, quantize } from '../quantize/quantize.js';
+import { quantize } from '../search/quantize.js';
+import type { QuantizeOptions } from '../search/search_options.js';
 import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
 import { InferenceSession } from '../session/session.js';
@@ -19,6 +20,7 @@ import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
 import type { TrainOptions } from '../train/train_options.js';
 import { type TuneOptions, tune } from '../tune/tune.js';
+import { AskedFunctions } from './asked_functions.js';
 import {
   type PackedFeeds,
   type Request,
@@ -36,6 +38,7 @@ class Call {
   readonly id: number;
   readonly controller = new AbortController();
   #answer: ((message: Request) => void) | undefined;
+  readonly #questions: ((message: Request & { kind: 'answer' }) => void)[] = [];
 
   constructor(id: number) {
     this.id = id;
@@ -48,8 +51,28 @@ class Call {
   readonly onProgress = (value: unknown) => post({ kind: 'progress', id: this.id, value });
 
   receive(message: Request): void {
-    this.#answer?.(message);
+    if (message.kind === 'answer') this.#questions[message.question]?.(message);
+    else this.#answer?.(message);
   }
+
+  /** The functions of the caller's metrics. */
+  readonly functions = new AskedFunctions((name, args) => this.#ask(name, args));
+
+  #ask(name: string, args: unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const question =
+        this.#questions.push(({ value, error }) => {
+          delete this.#questions[question];
+          if (error) reject(unpackError(error));
+          else resolve(value);
+        }) - 1;
+      post({ kind: 'ask', id: this.id, question, name, args });
+    });
+  }
+
+  /** Samples with labels. */
+  readonly sample = (sample: { feeds: PackedFeeds }): CompareSample =>
+    this.functions.note({ ...sample, feeds: unpackFeeds(sample.feeds) });
 
   /** The caller's items, fetched one at a time. */
   items<T, R>(unpack: (item: T) => R, length?: number): AsyncIterable<R> {
@@ -116,6 +139,21 @@ function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined)
   return length === undefined ? epoch : Object.assign(epoch, { length });
 }
 
+/** What a call of long work has beside its options: samples that are sent together, and whether it saves states. */
+interface Kept {
+  validation?: { feeds: PackedFeeds }[];
+  checkpoints: boolean;
+}
+
+function keptOptions(call: Call, validation: Kept['validation'], checkpoints: boolean) {
+  const onCheckpoint = (checkpoint: Uint8Array, done: number) =>
+    call.onProgress({ checkpoint, done });
+  return {
+    ...(validation ? { validation: validation.map(call.sample) } : {}),
+    ...(checkpoints ? { onCheckpoint } : {}),
+  };
+}
+
 const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   setEnv(_call, wasm: Partial<WasmEnv>, others: Pick<Env, 'logLevel' | 'debug'>) {
     Object.assign(env.wasm, wasm);
@@ -158,14 +196,23 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   async quantize(
     call,
     model: number,
-    options: Omit<QuantizeOptions, 'calibration'>,
-    length?: number,
+    { floor, metric, ...options }: Omit<QuantizeOptions, 'calibration'>,
+    length: number | undefined,
+    { validation, checkpoints }: Kept,
   ) {
     const { signal, onProgress } = call;
     const calibration = call.items((feeds: PackedFeeds) => unpackFeeds(feeds), length);
-    const all = { ...options, calibration, signal, onProgress };
-    const quantized = await quantize(get(model, modelType), all);
-    return { ref: keep(quantized), config: quantized.config };
+    const quantized = await quantize(get(model, modelType), {
+      ...options,
+      calibration,
+      signal,
+      onProgress,
+      ...(floor ? { floor: { ...floor, metric: call.functions.whole(floor.metric) } } : {}),
+      ...(metric ? { metric: call.functions.whole(metric) } : {}),
+      ...keptOptions(call, validation, checkpoints),
+    });
+    const { config, search } = quantized;
+    return { ref: keep(quantized), config, search };
   },
   async requantize(_call, model: number, record: QuantizationRecord) {
     const quantized = await get(model, QuantizedModel).requantize(record);
@@ -175,26 +222,21 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     call,
     model: number,
     candidate: number,
-    options: Omit<CompareOptions, 'dataset'>,
+    { metric, ...options }: Omit<CompareOptions, 'dataset'>,
     length?: number,
   ) {
     const { signal, onProgress } = call;
-    const dataset = call.items(
-      (sample: { feeds: PackedFeeds }): CompareSample => ({
-        ...sample,
-        feeds: unpackFeeds(sample.feeds),
-      }),
-      length,
-    );
+    const dataset = call.items(call.sample, length);
     const all = { ...options, dataset, signal, onProgress };
-    return compare(get(model, modelType), either(candidate), all);
+    const measured = metric ? { metric: call.functions.whole(metric) } : {};
+    return compare(get(model, modelType), either(candidate), { ...all, ...measured });
   },
   async train(
     call,
     quantized: number,
-    options: Omit<TrainOptions, 'dataset'>,
+    { metric, ...options }: Omit<TrainOptions, 'dataset'>,
     length: number | undefined,
-    { validation, checkpoints }: { validation?: { feeds: PackedFeeds }[]; checkpoints: boolean },
+    { validation, checkpoints }: Kept,
   ) {
     const { signal, onProgress } = call;
     const unpack = (sample: { feeds: PackedFeeds } | null): CompareSample | null =>
@@ -205,13 +247,8 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
       dataset,
       signal,
       onProgress,
-      ...(validation ? { validation: validation.map((sample) => unpack(sample)!) } : {}),
-      ...(checkpoints
-        ? {
-            onCheckpoint: (checkpoint: Uint8Array, epoch: number) =>
-              onProgress({ checkpoint, epoch }),
-          }
-        : {}),
+      ...(metric ? { metric: call.functions.whole(metric) } : {}),
+      ...keptOptions(call, validation, checkpoints),
     };
     const trained = await train(get(quantized, QuantizedModel), all);
     return { ref: keep(trained), config: trained.config };

@@ -2,23 +2,26 @@
 
 // createWorker(), and the calls of a worker.
 
-import type { CompareOptions, CompareReport, CompareSample } from '../analyze/compare.js';
+import type { CompareOptions, CompareSample } from '../analyze/compare.js';
+import type { CompareReport } from '../analyze/compare_report.js';
 import { checkIterable, lengthOf, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
-import { checkKind, withoutUndefined } from '../base/options.js';
+import { withoutUndefined } from '../base/options.js';
+import type { SearchReport } from '../base/search_report.js';
 import type { Source } from '../base/source.js';
 import type { EngineInfo } from '../engine/engine_info.js';
 import { env } from '../engine/env.js';
 import { disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
 import { prefetchMain } from '../engine/load_core.js';
 import type { LoadOptions } from '../model/load_options.js';
-import type { QuantizeOptions } from '../quantize/quantize.js';
+import type { QuantizeOptions } from '../search/search_options.js';
 import type { QuantizationRecord } from '../quantize/record.js';
 import type { ValueMetadata } from '../session/plan.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { epochsOf } from '../train/epochs.js';
-import type { TrainOptions, TrainProgress } from '../train/train_options.js';
+import type { TrainOptions } from '../train/train_options.js';
 import type { TuneOptions, TuneResult } from '../tune/tune.js';
+import { PageFunctions, keptOf, packSample } from './page_functions.js';
 import { Remote, WorkerModel, WorkerQuantizedModel, WorkerSession } from './remote.js';
 import {
   checkExtras,
@@ -32,6 +35,13 @@ import { packFeeds } from './worker_protocol.js';
 
 function ending(connection: Connection): () => void {
   return () => void connection.terminate().catch(() => {});
+}
+
+/** A quantized model in the worker. */
+interface QuantizedParts {
+  ref: number;
+  config: QuantizationRecord;
+  search?: SearchReport;
 }
 
 /** A worker with an engine of its own; {@link createWorker} makes it. */
@@ -115,19 +125,34 @@ export class RequantWorker {
     return new WorkerSession(this, ref, inputMetadata, outputMetadata, taps);
   }
 
-  /** As the function {@link quantize}; the calibration samples are sent one at a time. */
+  /**
+   * As the function {@link quantize}; the calibration samples are sent one at a time, those of `validation` once
+   * and together. The worker does not wait for `onCheckpoint`. Functions of metrics are called on this thread.
+   */
   async quantize(model: WorkerModel, options: QuantizeOptions): Promise<WorkerQuantizedModel> {
     checkExtras(options);
-    const { calibration, onProgress, signal, ...plain } = options;
+    const { calibration, onProgress, signal, ...rest } = options;
     checkIterable(calibration, 'options.calibration');
     throwIfAborted(signal);
-    const { ref, config } = await this.#call<{ ref: number; config: QuantizationRecord }>(
+    const functions = new PageFunctions();
+    const { plain, kept, progress } = await keptOf(rest, functions, onProgress);
+    const { floor, ...others } = plain;
+    const given = floor?.metric
+      ? { floor: { ...floor, metric: functions.plain(floor.metric) } }
+      : { floor };
+    const { ref, config, search } = await this.#call<QuantizedParts>(
       'quantize',
-      [this.#own(model), plain, lengthOf(calibration)],
-      { signal, onProgress, source: calibration, pack: packFeeds },
+      [this.#own(model), withoutUndefined({ ...others, ...given }), lengthOf(calibration), kept],
+      {
+        signal,
+        onProgress: progress,
+        source: calibration,
+        pack: packFeeds,
+        answer: (name, args) => functions.answer(name, args),
+      },
       [model],
     );
-    return new WorkerQuantizedModel(this, ref, config);
+    return new WorkerQuantizedModel(this, ref, config, search);
   }
 
   /** As the function {@link compare}; the samples are sent one at a time. */
@@ -137,9 +162,11 @@ export class RequantWorker {
     options: CompareOptions,
   ): Promise<CompareReport> {
     checkExtras(options);
-    const { dataset, onProgress, signal, ...plain } = options;
+    const { dataset, onProgress, signal, metric, ...rest } = options;
     checkIterable(dataset, 'options.dataset');
     throwIfAborted(signal);
+    const functions = new PageFunctions();
+    const plain = withoutUndefined({ ...rest, metric: functions.plain(metric) });
     return this.#call(
       'compare',
       [this.#own(model), this.#own(candidate), plain, lengthOf(dataset)],
@@ -147,7 +174,11 @@ export class RequantWorker {
         signal,
         onProgress,
         source: dataset,
-        pack: (sample: CompareSample) => ({ ...sample, feeds: packFeeds(sample?.feeds) }),
+        pack: (sample: CompareSample) => {
+          functions.note(sample, 2); // the worker measures a sample before it asks for the next one
+          return packSample(sample);
+        },
+        answer: (name, args) => functions.answer(name, args),
       },
       [model, candidate],
     );
@@ -162,12 +193,9 @@ export class RequantWorker {
     options: TrainOptions,
   ): Promise<WorkerQuantizedModel> {
     checkExtras(options);
-    const { dataset, validation, onProgress, onCheckpoint, signal, ...plain } = options;
+    const { dataset, onProgress, signal, ...rest } = options;
     checkIterable(dataset, 'options.dataset');
-    if (validation !== undefined) checkIterable(validation, 'options.validation');
-    if (onCheckpoint !== undefined) checkKind(onCheckpoint, 'function', 'options.onCheckpoint');
-    const packSample = (sample: CompareSample) => ({ ...sample, feeds: packFeeds(sample.feeds) });
-    if (typeof plain.schedule === 'function') {
+    if (typeof rest.schedule === 'function') {
       throw invalidArgument(
         'a function cannot be sent to a worker',
         'options.schedule',
@@ -175,20 +203,17 @@ export class RequantWorker {
       );
     }
     throwIfAborted(signal);
-    const judged: unknown[] | undefined = validation && [];
-    for await (const sample of validation ?? []) judged!.push(packSample(sample));
-    const kept = { validation: judged, checkpoints: onCheckpoint !== undefined };
-    const { ref, config } = await this.#call<{ ref: number; config: QuantizationRecord }>(
+    const functions = new PageFunctions();
+    const { plain, kept, progress } = await keptOf(rest, functions, onProgress);
+    const { ref, config } = await this.#call<QuantizedParts>(
       'train',
       [this.#own(quantized), plain, lengthOf(dataset), kept],
       {
         signal,
-        onProgress: (value: TrainProgress | { checkpoint: Uint8Array; epoch: number }) => {
-          if ('checkpoint' in value) void onCheckpoint?.(value.checkpoint, value.epoch);
-          else onProgress?.(value);
-        },
+        onProgress: progress,
         source: epochsOf(dataset),
         pack: (sample: CompareSample | null) => sample && packSample(sample),
+        answer: (name, args) => functions.answer(name, args),
       },
       [quantized],
     );

@@ -22,6 +22,7 @@ interface PendingCall {
   onProgress: ((value: never) => void) | undefined;
   next: (() => Promise<{ done: boolean; value?: unknown }>) | undefined;
   close: (() => void) | undefined;
+  answer: CallExtras['answer'];
   /** As in {@link CallExtras}. */
   uses: readonly object[];
 }
@@ -32,6 +33,8 @@ export interface CallExtras {
   /** An iterable that the worker reads, and how to send an item. */
   source?: Iterable<unknown> | AsyncIterable<unknown>;
   pack?: (item: never) => unknown;
+  /** Calls a function of the caller for the worker. */
+  answer?: ((name: string, args: never) => unknown) | undefined;
   /** Objects that must not be forgotten while the call runs. */
   uses?: readonly object[];
 }
@@ -77,7 +80,7 @@ export class Connection {
   }
 
   call<T>(method: string, args: unknown[], extras: CallExtras = {}): Promise<T> {
-    const { signal, onProgress, source, pack, uses = [] } = extras;
+    const { signal, onProgress, source, pack, answer, uses = [] } = extras;
     if (this.#closed) return Promise.reject(this.#closed);
     if (signal?.aborted) return Promise.reject(abortError(signal));
     this.#lastId += 1;
@@ -99,6 +102,7 @@ export class Connection {
             return { done: false, value: pack ? pack(step.value as never) : step.value };
           }),
         uses,
+        answer,
         close: iterator && (() => void Promise.resolve(iterator.return?.()).catch(() => {})),
       });
       signal?.addEventListener('abort', onAbort, { once: true });
@@ -160,6 +164,7 @@ export class Connection {
       if (ref) this.call('dispose', [ref]).catch(() => {});
     } else if (kind === 'progress') this.#report(id, call, response.value);
     else if (kind === 'pull') void this.#send(id, call);
+    else if (kind === 'ask') void this.#answer(response, call);
     else if (kind === 'result') this.#settle(id)?.resolve(response.value);
     else this.#settle(id)?.reject(unpackError(response.error));
   }
@@ -171,6 +176,20 @@ export class Connection {
     } catch (error) {
       // The caller gets the very error of its iterable; the worker stops reading.
       this.#port?.post({ kind: 'failed', id, error: packError(error) });
+      this.#settle(id)?.reject(error);
+    }
+  }
+
+  async #answer(
+    { id, question, name, args }: Response & { kind: 'ask' },
+    call: PendingCall,
+  ): Promise<void> {
+    try {
+      const value = await call.answer!(name, args as never);
+      if (this.#calls.has(id)) this.#port?.post({ kind: 'answer', id, question, value });
+    } catch (error) {
+      // The caller gets the very error of its function; the worker stops.
+      this.#port?.post({ kind: 'answer', id, question, error: packError(error) });
       this.#settle(id)?.reject(error);
     }
   }

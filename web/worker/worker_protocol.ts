@@ -1,6 +1,7 @@
 // The messages between a page (or Node's main thread) and the worker that computes.
 
 import { RequantError, type RequantErrorCode } from '../base/errors.js';
+import type { SearchReport } from '../base/search_report.js';
 import { Tensor, type TensorDataMap, type TensorType } from '../base/tensor.js';
 import { type Feeds, ownFeeds } from '../engine/heap.js';
 import type { WasmFile } from '../own_files.js';
@@ -19,6 +20,7 @@ export interface PackedError {
   node?: string;
   value?: string;
   hint?: string;
+  search?: SearchReport;
 }
 
 /** Messages to the worker. */
@@ -28,6 +30,8 @@ export type Request =
   // Answers a pull with an item of the call's iterable.
   | { kind: 'item'; id: number; done: boolean; value?: unknown }
   | { kind: 'failed'; id: number; error: PackedError }
+  // Answers a question.
+  | { kind: 'answer'; id: number; question: number; value?: unknown; error?: PackedError }
   // Answers the request for a module; without one the worker loads it itself.
   | { kind: 'module'; file: WasmFile; module?: WebAssembly.Module; error?: PackedError };
 
@@ -38,6 +42,8 @@ export type Response =
   | { kind: 'error'; id: number; error: PackedError }
   | { kind: 'progress'; id: number; value: unknown }
   | { kind: 'pull'; id: number }
+  // Asks the caller to call a function of its own.
+  | { kind: 'ask'; id: number; question: number; name: string; args: unknown[] }
   | { kind: 'module'; file: WasmFile };
 
 export function packFeeds(feeds: Feeds): PackedFeeds {
@@ -60,13 +66,14 @@ export function unpackFeeds(feeds: PackedFeeds): Record<string, Tensor> {
 
 export function packError(error: unknown): PackedError {
   if (error instanceof RequantError) {
-    const { code, message, node, value, hint } = error;
+    const { code, message, node, value, hint, search } = error;
     return {
       code,
       message,
       ...(node ? { node } : {}),
       ...(value ? { value } : {}),
       ...(hint ? { hint } : {}),
+      ...(search ? { search } : {}),
     };
   }
   return { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error) };

@@ -1,4 +1,4 @@
-// quantize() shows samples to the calibrator, then makes the quantized model.
+// Shows samples to the calibrator, then makes the quantized model.
 
 import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument, show } from '../base/errors.js';
@@ -14,8 +14,8 @@ import { QuantizedModel } from './quantized_model.js';
 /** Calibration samples: feeds for one run of the float model each. */
 export type Samples = Iterable<Feeds> | AsyncIterable<Feeds>;
 
-/** Options of {@link quantize}. */
-export interface QuantizeOptions {
+/** What every quantization takes. */
+export interface CalibrateOptions {
   /**
    * Typical inputs. The iterable is consumed once; when a second pass over the samples is needed (for
    * histograms), they are kept in memory until then. With a `length` (as arrays have), progress has a total.
@@ -47,44 +47,35 @@ function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, ind
   }
 }
 
+/** @internal The kinds of the members of {@link CalibrateOptions}. */
+export const calibrateKinds = {
+  calibration: 'any',
+  maxSamples: 'number',
+  onProgress: 'function',
+  signal: 'signal',
+  config: 'object',
+  analyze: 'boolean',
+} as const;
+
+/** @internal Throws INVALID_ARGUMENT for a value that is no model. */
+export function checkModel(model: unknown): void {
+  if (model instanceof Model) return;
+  throw invalidArgument(`quantize needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
+}
+
 /**
- * Quantizes a float model after training: shows it the calibration samples, chooses scales, and recovers
- * accuracy. The model itself stays as it is. It works on the calling thread in slices of about 30 ms, so that
- * events, progress and `signal` get their turn; {@link createWorker} moves it to another thread. The same
- * model, samples and options make the same file in every browser.
+ * @internal Quantizes a float model with one config.
  *
- * @param given The model, or a promise of one, during which the engine's tools are fetched:
- * `quantize(loadModel(url), options)`.
  * @throws RequantError INVALID_ARGUMENT for an unknown key or bad value in the config, for empty calibration
  * data and for NaN or infinity in it; ABORTED.
- * @example
- * const quantized = await quantize(model, { calibration: samples });
- * await quantized.save('model.int8.onnx', { format: 'qdq' });
  */
-export async function quantize(
+export async function calibrate(
   given: Model | PromiseLike<Model>,
-  options: QuantizeOptions,
+  options: CalibrateOptions,
 ): Promise<QuantizedModel> {
   const model = await arrived(given);
-  if (!(model instanceof Model)) {
-    throw invalidArgument(
-      `quantize needs a Model, not ${show(model)}`,
-      'model',
-      'Use loadModel().',
-    );
-  }
-  checkOptions(
-    options,
-    {
-      calibration: 'any',
-      maxSamples: 'number',
-      onProgress: 'function',
-      signal: 'signal',
-      config: 'object',
-      analyze: 'boolean',
-    },
-    'options',
-  );
+  checkModel(model);
+  checkOptions(options, calibrateKinds, 'options');
   const { calibration, maxSamples, onProgress, signal } = options;
   checkIterable(calibration, 'options.calibration');
   checkMaxSamples(maxSamples);
