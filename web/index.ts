@@ -105,6 +105,7 @@ export type { PartitionOptions } from './export/partition.js';
 export { Partition, PartitionedSession, loadPartition } from './export/partitioned.js';
 export type { LoadPartitionOptions, MakeRunner } from './export/partitioned.js';
 export type { Backend, CompiledPart, Composite, Part, PartRunner } from './export/backend.js';
+export { nodeDetails } from './export/node_details.js';
 export type { AttributeValue, NodeDetails, ValueDetails } from './export/node_details.js';
 export type { Pattern, PatternChain, PatternNode } from './export/patterns.js';
 export { train } from './train/train.js';

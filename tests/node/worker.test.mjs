@@ -12,8 +12,12 @@ import {
   compare,
   createWorker,
   env,
+  generateC,
   loadModel,
+  nodeDetails,
   quantize,
+  quantizeDynamic,
+  quantizeWeights,
 } from '../../dist/index.js';
 import { MODEL, calibration, isError, outputsOf, testImages } from './support.mjs';
 
@@ -56,6 +60,21 @@ describe('worker', () => {
     const pageReport = await compare(page, pageQuantized, { dataset });
     assert.deepEqual({ ...report, latency: null }, { ...pageReport, latency: null });
     assert.ok(latency.floatMs > 0 && latency.candidateMs > 0);
+
+    const nodes = await model.nodeDetails();
+    assert.deepEqual(nodes, await nodeDetails(page));
+    assert.deepEqual(nodes[0].attributes.strides, [1, 1]);
+    assert.equal(nodes[0].inputValues[1].constant, true);
+    const shapes = { image: [1, 1, 28, 28] };
+    const inC = await worker.generateC(quantized, { shapes });
+    assert.equal(inC.source, (await generateC(pageQuantized, { shapes })).source);
+    const small = await worker.quantizeWeights(model, { bits: 8 });
+    const pageSmall = await quantizeWeights(page, { bits: 8 });
+    assert.deepEqual(await small.toOnnx(), pageSmall.toOnnx());
+    assert.deepEqual(small.floatOperators, pageSmall.floatOperators);
+    assert.deepEqual(small.warnings, pageSmall.warnings);
+    const dynamic = await worker.quantizeDynamic(model);
+    assert.deepEqual(await dynamic.toOnnx(), (await quantizeDynamic(page)).toOnnx());
 
     await session.release();
     await assert.rejects(session.run(images[0]), isError('DISPOSED'));

@@ -1,7 +1,9 @@
 // Operators of a graph with everything that a pattern may ask of them.
 
+import { invalidArgument, show } from '../base/errors.js';
 import { call } from '../engine/heap.js';
-import type { Model } from '../model/model.js';
+import { loadToolsFor } from '../model/load_model.js';
+import { Model } from '../model/model.js';
 import type { NodeInfo } from '../model/model_info.js';
 
 /** A value that an operator reads or writes. */
@@ -75,6 +77,20 @@ export function describeModel(model: Model): GraphDetails {
       return others.length > 0 ? -1 : reader;
     }),
   };
+}
+
+/**
+ * The operators of a model in its order, with their attributes and the types of the values that they read and
+ * write. Bodies of If, Loop and Scan are null among the attributes.
+ *
+ * @throws RequantError INVALID_ARGUMENT for a value that is no model.
+ */
+export async function nodeDetails(model: Model): Promise<readonly NodeDetails[]> {
+  if (!(model instanceof Model)) {
+    throw invalidArgument(`this needs a Model, not ${show(model)}`, 'model', 'Use loadModel().');
+  }
+  await loadToolsFor(model);
+  return describeModel(model).nodes;
 }
 
 /** @internal The type of an operator, with the domain if it is not ONNX's own. */

@@ -6,7 +6,13 @@ import { saveBytes } from '../base/save.js';
 import type { SearchReport } from '../base/search_report.js';
 import { type Tensor, bytesOf } from '../base/tensor.js';
 import { type Feeds, disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
-import type { OptimizeOptions, OptimizeReport, PlanOptions } from '../model/model.js';
+import type { NodeDetails } from '../export/node_details.js';
+import type {
+  FloatOperator,
+  OptimizeOptions,
+  OptimizeReport,
+  PlanOptions,
+} from '../model/model.js';
 import type { ModelInfo } from '../model/model_info.js';
 import type { ExportOptions } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
@@ -66,6 +72,28 @@ makeDisposable(Remote as unknown as { prototype: object }, function (this: Remot
 
 /** A {@link Model} in a worker, with the same members as asynchronous methods. */
 export class WorkerModel extends Remote {
+  /** As {@link Model.floatOperators}. */
+  readonly floatOperators: readonly FloatOperator[];
+  /** As {@link Model.warnings}. */
+  readonly warnings: readonly string[];
+
+  /** @internal */
+  constructor(
+    worker: Owner,
+    ref: number,
+    floatOperators: readonly FloatOperator[] = [],
+    warnings: readonly string[] = [],
+  ) {
+    super(worker, ref);
+    this.floatOperators = floatOperators;
+    this.warnings = warnings;
+  }
+
+  /** As the function {@link nodeDetails}. */
+  nodeDetails(): Promise<readonly NodeDetails[]> {
+    return this.call('nodeDetails');
+  }
+
   /** As {@link Model.info}. */
   info(): Promise<ModelInfo> {
     return this.call('info');

@@ -7,6 +7,8 @@ import { type Source } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { type Env, type WasmEnv, env } from '../engine/env.js';
 import { askForModules } from '../engine/modules.js';
+import { type GenerateCOptions, generateC } from '../export/generate.js';
+import { nodeDetails } from '../export/node_details.js';
 import { loadModel, parseModel } from '../model/load_model.js';
 import type { LoadOptions } from '../model/load_options.js';
 import { Model, type OptimizeOptions, type PlanOptions } from '../model/model.js';
@@ -15,6 +17,7 @@ import { quantize } from '../search/quantize.js';
 import type { QuantizeOptions } from '../search/search_options.js';
 import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
+import { type WeightsOptions, quantizeDynamic, quantizeWeights } from '../quantize/weights.js';
 import { InferenceSession } from '../session/session.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
@@ -124,6 +127,11 @@ function either(key: number): Model | QuantizedModel {
   throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
 }
 
+function withoutSamples(model: Model) {
+  const { floatOperators, warnings } = model;
+  return { ref: keep(model), floatOperators, warnings };
+}
+
 /** Divides a stream of epochs, with null behind each, into iterables of one epoch. */
 function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined): AsyncIterable<T> {
   const iterator = stream[Symbol.asyncIterator]();
@@ -218,6 +226,14 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const quantized = await get(model, QuantizedModel).requantize(record);
     return { ref: keep(quantized), config: quantized.config };
   },
+  async quantizeWeights(_call, model: number, options: WeightsOptions) {
+    return withoutSamples(await quantizeWeights(get(model, modelType), options));
+  },
+  async quantizeDynamic(_call, model: number) {
+    return withoutSamples(await quantizeDynamic(get(model, modelType)));
+  },
+  generateC: (_call, model: number, options: GenerateCOptions) => generateC(either(model), options),
+  nodeDetails: (_call, model: number) => nodeDetails(get(model, modelType)),
   compare(
     call,
     model: number,

@@ -13,9 +13,12 @@ import type { EngineInfo } from '../engine/engine_info.js';
 import { env } from '../engine/env.js';
 import { disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
 import { prefetchMain } from '../engine/load_core.js';
+import type { GenerateCOptions, GeneratedC } from '../export/generate.js';
 import type { LoadOptions } from '../model/load_options.js';
-import type { QuantizeOptions } from '../search/search_options.js';
+import type { FloatOperator } from '../model/model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
+import type { WeightsOptions } from '../quantize/weights.js';
+import type { QuantizeOptions } from '../search/search_options.js';
 import type { ValueMetadata } from '../session/plan.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { epochsOf } from '../train/epochs.js';
@@ -155,6 +158,24 @@ export class RequantWorker {
     return new WorkerQuantizedModel(this, ref, config, search);
   }
 
+  /** As the function {@link quantizeWeights}. */
+  quantizeWeights(model: WorkerModel, options: WeightsOptions = {}): Promise<WorkerModel> {
+    return this.#withoutSamples('quantizeWeights', model, options);
+  }
+
+  /** As the function {@link quantizeDynamic}. */
+  quantizeDynamic(model: WorkerModel): Promise<WorkerModel> {
+    return this.#withoutSamples('quantizeDynamic', model);
+  }
+
+  /** As the function {@link generateC}; patterns with functions cannot be sent. */
+  generateC(
+    model: WorkerModel | WorkerQuantizedModel,
+    options: GenerateCOptions = {},
+  ): Promise<GeneratedC> {
+    return this.#call('generateC', [this.#own(model), options], {}, [model]);
+  }
+
   /** As the function {@link compare}; the samples are sent one at a time. */
   async compare(
     model: WorkerModel,
@@ -237,6 +258,15 @@ export class RequantWorker {
   terminate(): Promise<void> {
     disposedOf(this);
     return this.connection.terminate();
+  }
+
+  async #withoutSamples(method: string, model: WorkerModel, ...args: unknown[]) {
+    const { ref, floatOperators, warnings } = await this.#call<{
+      ref: number;
+      floatOperators: readonly FloatOperator[];
+      warnings: readonly string[];
+    }>(method, [this.#own(model), ...args], {}, [model]);
+    return new WorkerModel(this, ref, floatOperators, warnings);
   }
 
   #own(object: unknown): number {
