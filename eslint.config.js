@@ -12,9 +12,9 @@ export default [
     languageOptions: { globals: { ...globals.node, ...globals.browser } },
     rules: { ...js.configs.recommended.rules, 'no-unused-vars': ['error', unusedArguments] },
   },
-  ...tseslint.configs.recommended.map((config) => ({ ...config, files: ['**/*.ts'] })),
+  ...tseslint.configs.recommended.map((config) => ({ ...config, files: ['**/*.ts', '**/*.tsx'] })),
   {
-    files: ['web/**/*.ts', 'demos/**/*.ts', 'tests/**/*.ts'],
+    files: ['web/**/*.ts', 'demos/**/*.{ts,tsx}', 'tests/**/*.ts'],
     languageOptions: {
       parserOptions: { project: './tsconfig.check.json', tsconfigRootDir: import.meta.dirname },
     },

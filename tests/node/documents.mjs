@@ -43,6 +43,7 @@ export const documents = {
     places: ['package'],
     files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
   },
+  'docs/studio.md': { places: ['clone'] },
   'docs/systems.md': { places: ['clone'] },
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },

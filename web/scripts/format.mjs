@@ -28,7 +28,7 @@ attempt(process.execPath, [
   'node_modules/prettier/bin/prettier.cjs',
   ...(check ? ['--check'] : ['--write', '--log-level=warn']),
   '--no-error-on-unmatched-pattern',
-  ...folders.map((folder) => `${folder}/**/*.{ts,mjs,js,html,css}`),
+  ...folders.map((folder) => `${folder}/**/*.{ts,tsx,mjs,js,html,css}`),
   '*.{js,json}',
 ]);
 

@@ -1,0 +1,6 @@
+// Files that Vite turns into addresses.
+
+declare module '*?url' {
+  const address: string;
+  export default address;
+}

@@ -1,0 +1,93 @@
+// Builds the studio (demos/studio) into static files, and serves them; the studio imports `requant` as an installed
+// package would be.
+//
+//   node web/scripts/studio.mjs           builds, then serves with the headers of cross-origin isolation
+//   node web/scripts/studio.mjs --build   static files in build/site/studio
+//   node web/scripts/studio.mjs --dev     a development server, without a service worker
+
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { build, createServer, preview } from 'vite';
+import { ROOT } from './run.mjs';
+
+const SERVICE_WORKER = 'service_worker.js';
+const STUDIO = path.join(ROOT, 'demos/studio');
+
+const isolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+/** Whether the page needs a file before it has a model; the service worker fetches the other files later. */
+const isShell = (file) => /\.(html|css|js)$/.test(file) && !file.includes('elk');
+
+/** Writes the names of all files into the service worker, which keeps them for use without a network. */
+const offlineFiles = {
+  name: 'offline-files',
+  generateBundle(_options, bundle) {
+    const files = Object.keys(bundle).filter((name) => name !== SERVICE_WORKER);
+    const hash = createHash('sha256');
+    for (const name of [...files].sort()) {
+      const { code, source } = bundle[name];
+      hash.update(name).update(code ?? source);
+    }
+    const worker = bundle[SERVICE_WORKER];
+    const lists = {
+      version: hash.digest('hex').slice(0, 16),
+      shell: ['./', ...readdirSync(path.join(STUDIO, 'public')), ...files.filter(isShell)],
+      later: files.filter((name) => !isShell(name)),
+    };
+    if (!worker.code.includes('OFFLINE_FILES')) this.error('the service worker has no list');
+    worker.code = worker.code.replace(/["'`]OFFLINE_FILES["'`]/, () =>
+      JSON.stringify(JSON.stringify(lists)),
+    );
+  },
+};
+
+/** Vite's configuration of the studio; `outDir` is where a build goes. */
+export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => ({
+  configFile: false,
+  root: STUDIO,
+  base: './',
+  resolve: {
+    alias: [
+      { find: /^requant$/, replacement: path.join(ROOT, 'dist/index.js') },
+      { find: /^requant\/(\w+)$/, replacement: path.join(ROOT, 'dist/$1/index.js') },
+    ],
+  },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  build: {
+    outDir,
+    emptyOutDir: true,
+    target: 'es2022',
+    assetsInlineLimit: 0,
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
+    chunkSizeWarningLimit: 2000,
+    rolldownOptions: {
+      input: {
+        index: path.join(STUDIO, 'index.html'),
+        service_worker: path.join(STUDIO, 'offline/service_worker.ts'),
+      },
+      output: {
+        entryFileNames: ({ name }) =>
+          name === 'service_worker' ? SERVICE_WORKER : 'assets/[name]-[hash].js',
+      },
+    },
+  },
+  plugins: [offlineFiles],
+  worker: { format: 'es' },
+  server: { fs: { allow: [ROOT] }, headers: isolation },
+  preview: { headers: isolation },
+});
+
+if (import.meta.url === `file://${process.argv[1]}`) {
+  if (process.argv.includes('--dev')) {
+    const server = await createServer(studioConfig());
+    await server.listen();
+    server.printUrls();
+  } else {
+    await build(studioConfig());
+    if (!process.argv.includes('--build')) (await preview(studioConfig())).printUrls();
+  }
+}
