@@ -6,9 +6,11 @@ import path from 'node:path';
 import { ROOT } from './browser.mjs';
 
 const TYPES = {
+  '.css': 'text/css',
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript',
   '.mjs': 'text/javascript',
+  '.svg': 'image/svg+xml',
   '.wasm': 'application/wasm',
 };
 
