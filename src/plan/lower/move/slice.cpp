@@ -33,12 +33,14 @@ class BoxCopyStep : public StepOf<StepKind::kBoxCopy> {
 
  private:
   void Fill(uint8_t* out, size_t bytes) const {
-    const size_t element = params.element_size;
-    if (element == 1) {
-      std::memset(out, fill[0], bytes);
-      return;
+    // What is filled is copied behind itself, so that few copies are long instead of many short.
+    size_t done = std::min(params.element_size, bytes);
+    std::memcpy(out, fill, done);
+    while (done < bytes) {
+      const size_t more = std::min(done, bytes - done);
+      std::memcpy(out + done, out, more);
+      done += more;
     }
-    for (size_t i = 0; i + element <= bytes; i += element) std::memcpy(out + i, fill, element);
   }
 };
 
