@@ -239,13 +239,14 @@ val ReadModel(double pointer, double size, const val& names, const val& pointers
       options.external[names[i].as<std::string>()] =
           TakeOver(pointers[i].as<double>(), sizes[i].as<double>());
     }
-    return WrapModel(ReadOnnx(file, options));
+    return WrapModel(IsTflite(file.bytes) ? kReadTflite(file) : ReadOnnx(file, options));
   });
 }
 
 val FileNeedsOf(double pointer, double size) {
   return Guard([&] {
-    const FileNeeds needs = NeedsOf({Pointer(pointer), static_cast<size_t>(size)});
+    const std::span<const uint8_t> file(Pointer(pointer), static_cast<size_t>(size));
+    const FileNeeds needs = IsTflite(file) ? FileNeeds{{}, kReadTflite.entry()} : NeedsOf(file);
     val files = val::array();
     for (const std::string& name : needs.files) files.call<void>("push", name);
     val functions = val::array();

@@ -26,12 +26,16 @@ file(MAKE_DIRECTORY ${dist})
 set(wasm_merge ${REQUANT_NODE} ${binaryen}/wasm-merge)
 set(wasm_opt ${REQUANT_NODE} ${binaryen}/wasm-opt)
 
-# protozero is header-only; the rest of /usr/include must stay off a cross-compiler's path.
+# protozero and flatbuffers are read as headers only; the rest of /usr/include must stay off a cross-compiler's path.
 set(private_include ${PROJECT_BINARY_DIR}/include)
 find_path(PROTOZERO_INCLUDE protozero/pbf_reader.hpp PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH)
 file(MAKE_DIRECTORY ${private_include})
 if(PROTOZERO_INCLUDE)
   file(CREATE_LINK ${PROTOZERO_INCLUDE}/protozero ${private_include}/protozero SYMBOLIC)
+endif()
+find_path(FLATBUFFERS_INCLUDE flatbuffers/verifier.h PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH)
+if(FLATBUFFERS_INCLUDE)
+  file(CREATE_LINK ${FLATBUFFERS_INCLUDE}/flatbuffers ${private_include}/flatbuffers SYMBOLIC)
 endif()
 
 # A page waits for code that has not run yet, because engines compile a function at its first call.
@@ -205,11 +209,14 @@ add_custom_command(
           --nm ${REQUANT_NM} --objects ${core_objects}
           --operators ${operators_sources} --tools ${tools_sources}
           ${PROJECT_BINARY_DIR}/core.wasm ${PROJECT_BINARY_DIR}/inlined.wasm ${divided}
+  COMMAND ${REQUANT_NODE} ${module_scripts}/move_data.mjs late ${main}
+          ${PROJECT_BINARY_DIR}/operators.wasm
   COMMAND ${wasm_opt} ${wasm_features} -g ${module_options} ${main} -o ${main}
   COMMAND ${REQUANT_NODE} ${module_scripts}/share_functions.mjs ${divided}
   DEPENDS core ${operators_sources} ${tools_sources} ${core_objects} ${module_scripts}/binaryen.mjs
           ${module_scripts}/call_graph.mjs ${module_scripts}/definitions.mjs ${module_scripts}/divide.mjs
-          ${module_scripts}/manifest.mjs ${module_scripts}/share_functions.mjs ${module_scripts}/split.mjs
+          ${module_scripts}/manifest.mjs
+          ${module_scripts}/move_data.mjs ${module_scripts}/sections.mjs ${module_scripts}/share_functions.mjs ${module_scripts}/split.mjs
   COMMENT "The core in three parts"
   VERBATIM)
 foreach(part operators tools)

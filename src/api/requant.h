@@ -40,4 +40,5 @@
 #include "report/compare.h"
 #include "session/session.h"
 #include "tensor/half.h"
+#include "tflite/read.h"
 #include "train/trainer.h"

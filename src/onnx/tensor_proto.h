@@ -1,21 +1,13 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <span>
 #include <string>
 
 #include "onnx/message.h"
+#include "tensor/shared_bytes.h"
 #include "tensor/tensor.h"
 
 namespace requant {
-
-/// Bytes and the object that keeps them alive. Tensors read from them are views that share the
-/// owner.
-struct SharedBytes {
-  std::shared_ptr<const void> owner;
-  std::span<const uint8_t> bytes;
-};
 
 /// Contents of external data files by the `location` that the model names. The reader opens no
 /// files, so a location cannot escape any folder.

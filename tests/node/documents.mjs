@@ -47,6 +47,7 @@ export const documents = {
   'docs/systems.md': { places: ['clone'] },
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },
+  'docs/tflite.md': { places: ['package'] },
 };
 
 /** Reasons for not running a block. */

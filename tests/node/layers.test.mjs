@@ -36,11 +36,11 @@ function projectIncludes(file) {
 
 test('the table of layers has no cycle and the expected order', () => {
   assert.deepEqual([...visible('tensor')].sort(), ['base', 'tensor']);
-  for (const layer of ['ir', 'ops', 'interpret', 'onnx', 'passes', 'quant']) {
+  for (const layer of ['ir', 'ops', 'interpret', 'onnx', 'tflite', 'passes', 'quant']) {
     assert.ok(!visible(layer).has('kernels'), `${layer} must not know kernels`);
   }
-  for (const one of ['onnx', 'passes', 'quant']) {
-    const siblings = ['onnx', 'passes', 'quant'].filter((name) => name !== one);
+  for (const one of ['onnx', 'tflite', 'passes', 'quant']) {
+    const siblings = ['onnx', 'tflite', 'passes', 'quant'].filter((name) => name !== one);
     for (const sibling of siblings) assert.ok(!visible(one).has(sibling), `${one}, ${sibling}`);
   }
   for (const layer of Object.keys(BELOW)) {

@@ -95,7 +95,8 @@ const rows = {
   },
   'a TFLite model': {
     files: [bytes([0x1c, 0, 0, 0], 'TFL3', [0x14, 0, 0x20, 0])],
-    remedy: /--tflite/,
+    remedy: /./,
+    fits: 'model',
   },
   'a model in the format of ONNX Runtime (.ort)': {
     files: [bytes([0x10, 0, 0, 0], 'ORTM', [0, 0, 0, 0])],

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import binaryen from 'binaryen';
 import {
   FEATURES,
@@ -27,6 +27,7 @@ import {
   readLines,
 } from '../../web/scripts/modules/definitions.mjs';
 import { makeManifest, manifestText } from '../../web/scripts/modules/manifest.mjs';
+import { moveData } from '../../web/scripts/modules/move_data.mjs';
 import {
   Reader,
   assemble,
@@ -521,4 +522,37 @@ test('a build id depends on the module and on what it is used with', () => {
   assert.equal(module.toString(), `before ${PLACE} after`, 'the given bytes stay');
   assert.throws(() => stamp(one, []), /not exactly one place/);
   assert.throws(() => stamp(Buffer.concat([module, module]), []), /not exactly one place/);
+});
+
+describe('moveData', () => {
+  const main = wasm(`(module
+    (memory (export "memory") 1)
+    (data $kept (i32.const 0) "kept")
+    (data $late (i32.const 16) "text")
+    (func $at (export "at") (param i32) (result i32) (i32.load8_u (local.get 0))))`);
+  const later = wasm(`(module
+    (import "core" "memory" (memory 1))
+    (func $at (export "at") (param i32) (result i32) (i32.load8_u (local.get 0))))`);
+  const instantiate = (bytes, imports) =>
+    new WebAssembly.Instance(new WebAssembly.Module(bytes), imports).exports;
+
+  test('moves a segment to the module that is loaded later', () => {
+    const { from, to } = moveData('late', { from: main, to: later });
+    const core = instantiate(from);
+    const read = () => String.fromCharCode(...[0, 1, 2, 3].map((i) => core.at(16 + i)));
+    assert.equal(String.fromCharCode(core.at(0)), 'k');
+    assert.equal(read(), '\0\0\0\0');
+    const { at } = instantiate(to, { core });
+    assert.equal(read(), 'text');
+    assert.equal(at(19), 't'.charCodeAt(0));
+    assert.ok(readModule(from) && readModule(to));
+  });
+
+  test('refuses a segment that is not there, and a target with data', () => {
+    assert.throws(
+      () => moveData('other', { from: main, to: later }),
+      /no segment of data is called other/,
+    );
+    assert.throws(() => moveData('late', { from: main, to: main }), /data of its own/);
+  });
 });

@@ -53,7 +53,7 @@ const wrongAddress =
   'Check the address, and that the file is deployed: many servers answer with a page where they have no ' +
   'such file. Bundlers copy files as they are from a folder such as public/.';
 const tensorflow =
-  'Convert it to ONNX: python -m tf2onnx.convert (--saved-model, --keras, --tflite or --tfjs).';
+  'Convert it to ONNX: python -m tf2onnx.convert (--saved-model, --keras or --tfjs).';
 const pytorch =
   'Export the network itself: torch.onnx.export(network, inputs, "model.onnx") in Python.';
 const weightsOnly =
@@ -120,8 +120,8 @@ export const signatures: readonly Signature[] = [
   {
     name: 'a TFLite model',
     matches: startsWith('TFL3', 4),
-    remedy:
-      'Convert it to ONNX: python -m tf2onnx.convert --tflite model.tflite --output model.onnx.',
+    remedy: 'Check the address.',
+    fits: 'model',
   },
   {
     name: 'a model in the format of ONNX Runtime (.ort)',

@@ -140,7 +140,7 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
 }
 
 /**
- * Reads an ONNX model, float or quantized, and verifies it.
+ * Reads an ONNX or TFLite model, float or quantized, and verifies it.
  *
  * @param source Bytes, a `Blob`, a URL, or in Node a path.
  * @throws RequantError `LOAD_FAILED` when it cannot be read, `INVALID_MODEL` or `UNSUPPORTED` when it cannot

@@ -8,10 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-packages=(cmake ninja-build ccache emscripten libprotozero-dev)
+packages=(cmake ninja-build ccache emscripten libprotozero-dev libflatbuffers-dev)
 compilers=(clang-19 lld-19 llvm-19)
 if [ "${1:-}" = fuzz ]; then
-  packages=(cmake ninja-build ccache libprotozero-dev libsimde-dev libonnx-testdata)
+  packages=(cmake ninja-build ccache libprotozero-dev libflatbuffers-dev libsimde-dev libonnx-testdata)
   compilers=()
   if [ "${2:-}" = clang ]; then packages+=(clang-19 lld-19 libclang-rt-19-dev); fi
 elif [ "${1:-}" = arm ]; then
@@ -41,6 +41,7 @@ provided() {
     llvm-19) command -v llvm-nm-19 ;;
     protobuf-compiler) command -v protoc ;;
     libprotozero-dev) [ -e /usr/include/protozero/pbf_reader.hpp ] ;;
+    libflatbuffers-dev) [ -e /usr/include/flatbuffers/verifier.h ] ;;
     *) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
   esac >/dev/null 2>&1
 }

@@ -1,8 +1,8 @@
 // The sections of a WebAssembly module, as bytes. Source: WebAssembly core specification, "Binary Format /
 // Modules".
 
-/** The ids of sections that share_memory.mjs edits. */
-export const SECTION = { import: 2, memory: 5 };
+/** The ids of sections that scripts of this folder edit. */
+export const SECTION = { custom: 0, import: 2, memory: 5, code: 10, data: 11, dataCount: 12 };
 const HEAD = Uint8Array.of(0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00);
 
 export class Reader {

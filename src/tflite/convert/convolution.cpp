@@ -1,0 +1,151 @@
+// CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/checked_math.h"
+#include "base/late_text.h"
+#include "base/str_cat.h"
+#include "tflite/convert/weights.h"
+#include "tflite/convert/window.h"
+#include "tflite/operators.h"
+
+namespace requant::tflite {
+namespace {
+
+int64_t KnownDim(const Context& context, size_t slot, size_t axis) {
+  const Dim& dim = ImageShape(context, slot)[axis];
+  if (!dim.known()) {
+    context.Refuse(StrCat(RQ_LATE_TEXT("has an input "), slot, RQ_LATE_TEXT(" of open size")),
+                   RQ_LATE_TEXT("convert the model with fixed shapes"));
+  }
+  return dim.value;
+}
+
+template <typename Options>
+Window ReadWindow(const Context& context, size_t weights) {
+  const TableView& options = context.options();
+  Window window;
+  window.padding = static_cast<Padding>(options.Get<int8_t>(Options::kPadding, 0));
+  window.stride[0] = options.Get<int32_t>(Options::kStrideH, 0);
+  window.stride[1] = options.Get<int32_t>(Options::kStrideW, 0);
+  window.kernel[0] = KnownDim(context, weights, 1);
+  window.kernel[1] = KnownDim(context, weights, 2);
+  return window;
+}
+
+template <typename Options>
+void AddDilation(const Context& context, Window& window) {
+  window.dilation[0] = context.options().Get<int32_t>(Options::kDilationH, 1);
+  window.dilation[1] = context.options().Get<int32_t>(Options::kDilationW, 1);
+}
+
+void Convolve(Context& context, const Window& window, int64_t groups,
+              const std::vector<int64_t>& perm, int8_t activation) {
+  AttributeMap attributes = WindowAttributes(context, 0, window);
+  attributes.Set("kernel_shape", std::vector<int64_t>{window.kernel[0], window.kernel[1]});
+  if (groups != 1) attributes.Set("group", groups);
+  std::vector<Value*> inputs = {context.Reals(0, Order::kPlanar), Weights(context, 1, perm)};
+  if (context.has(2)) inputs.push_back(Bias(context, 2, 0, 1));
+  Value* result = context.Add("Conv", std::move(inputs), std::move(attributes));
+  context.DefineActivated(result, activation, Order::kPlanar);
+}
+
+/// ConvTranspose with an output of `height` x `width`, from input `image` and weights [out, kernel
+/// height, kernel width, in].
+void Deconvolve(Context& context, const Window& window, size_t image, size_t bias, int64_t height,
+                int64_t width, int8_t activation) {
+  const int64_t wanted[] = {height, width};
+  std::vector<int64_t> pads(4);
+  std::vector<int64_t> more(2);
+  for (size_t i = 0; i < 2; ++i) {
+    if (window.stride[i] < 1 || window.kernel[i] < 1 || wanted[i] < 1) {
+      context.Invalid(RQ_LATE_TEXT("has a window that is not positive"));
+    }
+    const int64_t size = KnownDim(context, image, i + 1);
+    const int64_t full = CheckedAdd64(CheckedMul64(size - 1, window.stride[i]), window.kernel[i]);
+    const int64_t total = full - wanted[i];
+    // What the output has beyond the last window stays at the bias.
+    more[i] = std::max<int64_t>(-total, 0);
+    if (more[i] >= window.stride[i] || total >= full) {
+      context.Invalid(RQ_LATE_TEXT("has an output that its windows do not fill"));
+    }
+    pads[i] = std::max<int64_t>(total, 0) / 2;
+    pads[i + 2] = std::max<int64_t>(total, 0) - pads[i];
+  }
+  AttributeMap attributes;
+  attributes.Set("strides", std::vector<int64_t>{window.stride[0], window.stride[1]});
+  attributes.Set("kernel_shape", std::vector<int64_t>{window.kernel[0], window.kernel[1]});
+  attributes.Set("pads", std::move(pads));
+  if (more[0] != 0 || more[1] != 0) attributes.Set("output_padding", std::move(more));
+  std::vector<Value*> inputs = {context.Reals(image, Order::kPlanar),
+                                Weights(context, 1, {3, 0, 1, 2})};
+  if (context.has(bias)) inputs.push_back(Bias(context, bias, image, 1));
+  Value* result = context.Add("ConvTranspose", std::move(inputs), std::move(attributes));
+  context.DefineActivated(result, activation, Order::kPlanar);
+}
+
+}  // namespace
+
+void ConvertConv(Context& context, const char*) {
+  using Options = field::Conv2DOptions;
+  Window window = ReadWindow<Options>(context, 1);
+  AddDilation<Options>(context, window);
+  const Dim& channels = ImageShape(context, 0)[3];
+  const int64_t per_group = KnownDim(context, 1, 3);
+  int64_t groups = 1;
+  if (channels.known()) {
+    if (per_group < 1 || channels.value % per_group != 0) {
+      context.Invalid(StrCat(RQ_LATE_TEXT("has weights of "), per_group,
+                             RQ_LATE_TEXT(" channels for an input of "), channels.value));
+    }
+    groups = std::max<int64_t>(channels.value / per_group, 1);
+  }
+  Convolve(context, window, groups, {0, 3, 1, 2},
+           context.options().Get<int8_t>(Options::kActivation, 0));
+}
+
+void ConvertDepthwiseConv(Context& context, const char*) {
+  using Options = field::DepthwiseConv2DOptions;
+  Window window = ReadWindow<Options>(context, 1);
+  AddDilation<Options>(context, window);
+  const int64_t channels = KnownDim(context, 0, 3);
+  const int64_t outputs = KnownDim(context, 1, 3);
+  if (KnownDim(context, 1, 0) != 1 || channels < 1 || outputs % channels != 0) {
+    context.Invalid(StrCat(RQ_LATE_TEXT("has weights of "), outputs,
+                           RQ_LATE_TEXT(" channels for an input of "), channels));
+  }
+  Convolve(context, window, channels, {3, 0, 1, 2},
+           context.options().Get<int8_t>(Options::kActivation, 0));
+}
+
+void ConvertTransposeConv(Context& context, const char*) {
+  using Options = field::TransposeConvOptions;
+  const Window window = ReadWindow<Options>(context, 1);
+  const std::vector<int64_t> shape = context.ints(0);
+  if (shape.size() != 4) context.Invalid(RQ_LATE_TEXT("has an output of no four dimensions"));
+  Deconvolve(context, window, 2, 3, shape[1], shape[2],
+             context.options().Get<int8_t>(Options::kActivation, 0));
+}
+
+/// MediaPipe's own operator. Its options are the bytes of a TfLiteTransposeConvParams
+/// (tensorflow/lite/core/c/builtin_op_data.h): padding, stride along width, stride along height.
+void ConvertTransposeConvBias(Context& context, const char*) {
+  int32_t options[3] = {};
+  const std::span<const uint8_t> bytes = context.op().custom_options;
+  if (bytes.size() < sizeof(options)) context.Invalid(RQ_LATE_TEXT("lacks its options"));
+  std::memcpy(options, bytes.data(), sizeof(options));
+  Window window;
+  window.stride[0] = options[2];
+  window.stride[1] = options[1];
+  window.kernel[0] = KnownDim(context, 1, 1);
+  window.kernel[1] = KnownDim(context, 1, 2);
+  const SymbolicShape& output = context.output().shape;
+  if (output.size() != 4 || !output[1].known() || !output[2].known()) {
+    context.Refuse(RQ_LATE_TEXT("has an output of open size"),
+                   RQ_LATE_TEXT("convert the model with fixed shapes"));
+  }
+  Deconvolve(context, window, 0, 2, output[1].value, output[2].value, 0);
+}
+
+}  // namespace requant::tflite

@@ -1,0 +1,83 @@
+#include "tflite/convert/weights.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/late_text.h"
+#include "base/str_cat.h"
+#include "ops/shape/select.h"
+
+namespace requant::tflite {
+namespace {
+
+/// The constant with its dimensions permuted. One that was widened from 16 bits keeps them, and
+/// codes of four bits get a byte each if they move.
+Tensor Moved(const Tensor& tensor, const std::vector<int64_t>& perm) {
+  if (perm.size() != tensor.shape().size() || std::is_sorted(perm.begin(), perm.end())) {
+    return tensor;
+  }
+  if (tensor.half()) return Tensor::Widened(Permute(*tensor.half(), perm));
+  if (tensor.dtype() != DType::kInt4) return Permute(tensor, perm);
+  Tensor bytes(DType::kInt8, tensor.shape());
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    bytes.data<int8_t>()[i] = static_cast<int8_t>(tensor.AsInt64(i));
+  }
+  return Permute(bytes, perm);
+}
+
+}  // namespace
+
+Value* Weights(Context& context, size_t slot, const std::vector<int64_t>& perm) {
+  Converter& graph = context.graph();
+  const int32_t index = context.in(slot);
+  const FileTensor& file = graph.tensor(index);
+  Value* codes = nullptr;
+  if (const Tensor* known = graph.Constant(index)) {
+    codes = graph.graph().AddConstant(file.name, Moved(*known, perm));
+  } else {
+    codes = graph.Transposed(graph.Codes(index, Order::kPlain), perm);
+  }
+  if (!graph.quantized(index)) return codes;
+  const auto axis = std::find(perm.begin(), perm.end(), file.quantization.axis) - perm.begin();
+  const DType dtype = codes->is_constant() ? codes->constant.dtype() : file.dtype;
+  return graph.Dequantize(codes, file.quantization, dtype, axis);
+}
+
+Value* Bias(Context& context, size_t slot, size_t input, size_t weights) {
+  Converter& graph = context.graph();
+  const int32_t index = context.in(slot);
+  const FileTensor& file = graph.tensor(index);
+  const Tensor* known = graph.Constant(index);
+  if (!IsInteger(file.dtype)) return context.Reals(slot);
+  const Quantization& x = context.input(input).quantization;
+  const Quantization& w = context.input(weights).quantization;
+  Quantization product = file.quantization;
+  if (product.scales.empty() && x.scales.size() == 1) {
+    for (const float scale : w.scales) product.scales.push_back(x.scales[0] * scale);
+    product.zero_points.resize(product.scales.size(), 0);
+  }
+  if (product.scales.empty() || known == nullptr ||
+      (product.scales.size() != 1 &&
+       static_cast<int64_t>(product.scales.size()) != known->count())) {
+    context.Invalid(RQ_LATE_TEXT("has a bias of integers whose scales are unknown"));
+  }
+  if (known->dtype() == DType::kInt32) {
+    return graph.Dequantize(context.Codes(slot), product, DType::kInt32, 0);
+  }
+  // Biases of layers of 16-bit inputs have 64 bits, which no sum of such a layer needs.
+  std::vector<int32_t> narrow;
+  std::vector<float> reals;
+  bool fits = true;
+  for (int64_t i = 0; i < known->count(); ++i) {
+    const int64_t code = known->AsInt64(i);
+    fits = fits && code >= std::numeric_limits<int32_t>::min() &&
+           code <= std::numeric_limits<int32_t>::max();
+    narrow.push_back(static_cast<int32_t>(code));
+    const float scale = product.scales[product.scales.size() == 1 ? 0 : static_cast<size_t>(i)];
+    reals.push_back(static_cast<float>(static_cast<double>(code) * scale));
+  }
+  if (!fits) return graph.AddConstant(Tensor::Vector(reals));
+  return graph.Dequantize(graph.AddConstant(Tensor::Vector(narrow)), product, DType::kInt32, 0);
+}
+
+}  // namespace requant::tflite
