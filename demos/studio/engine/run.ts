@@ -1,7 +1,7 @@
 // Quantizes the model by a recipe, and compares the result with it.
 
 import { batch } from '@preact/signals';
-import type { CompareReport, QuantizeProgress, WorkerModel, WorkerQuantizedModel } from 'requant';
+import type { CompareReport, SearchProgress, WorkerModel, WorkerQuantizedModel } from 'requant';
 import { type Samples, divide } from '../bring/samples.js';
 import { type Recipe, configOf, recipeOf } from '../choose/recipes.js';
 import {
@@ -84,7 +84,7 @@ async function quantized(task: Task, indices: readonly number[]): Promise<Worker
   const given = task.given!;
   const worker = await engine();
   const settings = preparation.value;
-  const onProgress = ({ phase, method, done, total = 1 }: QuantizeProgress) => {
+  const onProgress = ({ phase, method, done, total = 1 }: SearchProgress) => {
     if (phase === 'calibrate') report(0, done, total);
     else report(1, done, total, method && (methodNames[method] ?? method.replaceAll('_', ' ')));
   };

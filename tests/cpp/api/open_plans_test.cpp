@@ -1,5 +1,5 @@
-// One plan follows the shapes of its inputs (plan/open/open_plan.h): random graphs whose inputs grow
-// give what sessions give that never saw another shape.
+// One plan follows the shapes of its inputs (plan/open/open_plan.h): random graphs whose inputs
+// grow give what sessions give that never saw another shape.
 #include <gtest/gtest.h>
 
 #include <algorithm>
