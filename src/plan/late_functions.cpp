@@ -3,11 +3,13 @@
 #include "plan/lower/elementwise/qelementwise.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/table.h"
+#include "plan/open/open_plan.h"
 #include "plan/pack_activations.h"
 #include "plan/unheeded_forces.h"
 
 namespace requant {
 
+const LateFunction<decltype(MakeOpenPlan)> kMakeOpenPlan{MakeOpenPlan, "MakeOpenPlan"};
 const LateFunction<decltype(PackActivations)> kPackActivations{PackActivations, "PackActivations"};
 const LateFunction<decltype(UnheededForces)> kUnheededForces{UnheededForces, "UnheededForces"};
 const LateFunction<decltype(LowerVolume)> kLowerVolume{LowerVolume, "LowerVolume"};

@@ -121,19 +121,16 @@ std::shared_ptr<Execution> Session::Reshaped(const std::vector<Shape>& shapes) {
 
 std::shared_ptr<Execution> Session::MakeOpenPlan(const std::vector<Shape>& shapes) {
   // Programs that use few shapes keep a plan for each.
-  if (never_open_ || options_.plan.visit || ++plans_made_ < kShapesBeforeOpenPlan ||
-      !OpenPlan::CanFollow(entries_.front().shapes, shapes)) {
+  if (never_open_ || options_.plan.visit || entries_.empty() || !kMakeOpenPlan.loaded() ||
+      ++plans_made_ < kShapesBeforeOpenPlan) {
     return nullptr;
   }
+  OpenPlanResult made = kMakeOpenPlan(*model_, entries_.front().shapes, shapes, options_.plan);
+  never_open_ = made.never;
+  if (!made.plan) return nullptr;
   plans_made_ = 0;
-  std::unique_ptr<OpenPlan> made =
-      OpenPlan::Make(*model_, entries_.front().shapes, shapes, options_.plan);
-  if (!made) {
-    never_open_ = true;
-    return nullptr;
-  }
   ForgetOpenPlan();
-  open_plan_ = std::move(made);
+  open_plan_ = std::move(made.plan);
   const std::shared_ptr<const Plan> plan = open_plan_->plan();
   open_execution_ = std::make_shared<PlanExecution>(
       plan, std::shared_ptr<const Graph>(plan, plan->graph.get()), options_, arena_);

@@ -10,6 +10,8 @@ import { writeNpy } from '../../dist/dataset/index.js';
 import { Tensor } from '../../dist/index.js';
 import { SCREENS, problemsOf } from './accessible.mjs';
 import { BUILD, launch, openPage } from './browser.mjs';
+import { activations, padding } from '../tflite/schema.mjs';
+import { Net, Random } from '../tflite/net.mjs';
 import { droppedFiles, greyPng, pixelsOf, serveStudio } from './studio_site.mjs';
 import { drop, go, idle, openSample, problemText, quantize } from './studio_use.mjs';
 
@@ -181,7 +183,7 @@ test('reads pictures in folders, archives and arrays', { timeout: 300_000 }, asy
 test('errors are in plain words', async () => {
   const { page } = await open({ viewport: { width: 390, height: 844 } });
   const file = (name, text) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
-  await drop(page, [file('model.tflite', 'TFL3')]);
+  await drop(page, [file('model.safetensors', 'no model')]);
   await page.waitForSelector('.problem');
   assert.match(await problemText(page), /another format.*ONNX/);
   await drop(page, [file('broken.onnx', 'no model')]);
@@ -194,6 +196,31 @@ test('errors are in plain words', async () => {
   await page.click('button[aria-label="Close this message"]');
   await go(page, 'Recipe');
   await page.waitForSelector('button:has-text("Bring samples")');
+  await page.close();
+});
+
+test('a TFLite model is quantized like an ONNX model', { timeout: 120_000 }, async () => {
+  const net = new Net(new Random(4), false);
+  const x = net.input('float32', [1, 28, 28, 1], 0, 1);
+  const weights = net.weights('float32', [8, 3, 3, 1], 0);
+  const conv = net.node(
+    'CONV_2D',
+    [x, weights, net.bias(x, weights, 8)],
+    'float32',
+    [1, 14, 14, 8],
+    { padding: padding.SAME, strideW: 2, strideH: 2, activation: activations.RELU },
+  );
+  const axes = net.ints([1, 2]);
+  const mean = net.node('MEAN', [conv, axes], 'float32', [1, 8], { keepDims: false });
+  net.done(mean);
+  const { page, problems } = await open();
+  const buffer = Buffer.from(net.bytes());
+  await drop(page, [{ name: 'clothes.tflite', mimeType: '', buffer }, ...droppedFiles(5).slice(1)]);
+  await idle(page);
+  await go(page, 'Recipe');
+  await quantize(page);
+  assert.equal(await page.locator('.answer').count(), 5);
+  assert.deepEqual(problems, []);
   await page.close();
 });
 

@@ -8,7 +8,13 @@ import ts from 'typescript';
 import { ROOT } from './support.mjs';
 
 const DIST = path.join(ROOT, 'dist');
-const PAGE_ENTRIES = ['index.js', 'dataset/index.js', 'report/index.js'];
+const PAGE_ENTRIES = [
+  'index.js',
+  'dataset/index.js',
+  'generate/index.js',
+  'report/index.js',
+  'transformers/index.js',
+];
 
 /** The files of ours that a file loads before it runs itself. */
 function importsOf(file) {

@@ -67,14 +67,15 @@ function Welcome() {
           Make a network smaller and faster. See what it costs.
         </h1>
         <p class="lead">
-          Bring an ONNX model and a few samples. The studio turns 32-bit floats into integers of 8
-          bits or fewer, and shows how far the answers move.
+          Bring an ONNX or TFLite model and a few samples. The studio turns 32-bit floats into
+          integers of 8 bits or fewer, and shows how far the answers move.
         </p>
         <div class="drop">
           <Icon name="model" />
           <p class="drop-title">Drop a model here</p>
           <p class="muted">
-            An .onnx file, alone or with its external data, pictures or arrays, or a whole folder
+            An .onnx or .tflite file, alone or with its external data, pictures or arrays, or a
+            whole folder
           </p>
           <div class="buttons">
             <FileButton label="Choose files" icon="file" primary />

@@ -19,13 +19,13 @@ const PICTURE = /\.(png|jpe?g|webp|bmp|gif|avif)$/i;
 const ARRAY = /\.(npy|npz)$/i;
 const IDX = /ubyte(\.gz)?$|\.idx(\.gz)?$/i;
 const ZIP = /\.zip$/i;
-const OTHER_MODEL = /\.(tflite|pt|pth|h5|keras|pb|safetensors|gguf|mlmodel|bin)$/i;
+const OTHER_MODEL = /\.(pt|pth|h5|keras|pb|safetensors|gguf|mlmodel|bin)$/i;
 
 export const isPicture = ({ path }: GivenFile): boolean => PICTURE.test(path);
 export const isArray = ({ path }: GivenFile): boolean => ARRAY.test(path);
 export const isIdx = ({ path }: GivenFile): boolean => IDX.test(path);
 export const isZip = ({ path }: GivenFile): boolean => ZIP.test(path);
-const isModel = ({ path }: GivenFile) => /\.(onnx|ort)$/i.test(path);
+const isModel = ({ path }: GivenFile) => /\.(onnx|ort|tflite)$/i.test(path);
 const isSample = (file: GivenFile) =>
   isPicture(file) || isArray(file) || isIdx(file) || isZip(file);
 
@@ -108,7 +108,7 @@ export function sortFiles(given: readonly GivenFile[]): {
         : `${files.length === 1 ? baseName(files[0]!.path) : `None of ${files.length} files`} can be read`,
       other
         ? 'Export the network as ONNX: torch.onnx.export, tf2onnx or optimum-cli do that'
-        : 'Models end in .onnx; samples are pictures, folders of pictures, .npy, .npz, .zip or IDX files',
+        : 'Models end in .onnx or .tflite; samples are pictures, folders of pictures, .npy, .npz, .zip or IDX files',
     );
   }
   if (!found) return { model: undefined, samples };

@@ -11,7 +11,7 @@ async function takeSamples(files: readonly GivenFile[]): Promise<void> {
     throw new StudioError(
       'The model is missing.',
       'These are samples, which belong to a model',
-      'Bring the .onnx file first, or together with them',
+      'Bring the model first, or together with them',
     );
   }
   const phases = [

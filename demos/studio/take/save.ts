@@ -11,7 +11,7 @@ import { runJob } from '../watch/job.js';
 import { StudioError } from '../watch/problems.js';
 
 /** The model's name without its ending. */
-export const stem = (): string => model.value!.name.replace(/\.onnx$/i, '');
+export const stem = (): string => model.value!.name.replace(/\.(onnx|ort|tflite)$/i, '');
 
 function download(name: string, parts: BlobPart, type: string): void {
   const link = document.createElement('a');

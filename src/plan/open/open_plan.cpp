@@ -7,8 +7,11 @@
 #include "base/error.h"
 #include "kernels/variant/missing.h"
 #include "ops/op.h"
+#include "passes/shape/followed_shapes.h"
 #include "plan/arena.h"
+#include "plan/builder.h"
 #include "plan/compile.h"
+#include "plan/open/journal.h"
 #include "plan/pack_activations.h"
 
 namespace requant {
@@ -58,13 +61,8 @@ bool SameNetwork(const Graph& a, const Graph& b, IsKnown is_known) {
       });
 }
 
-}  // namespace
-
-OpenPlan::OpenPlan(const PreparedModel& model, const std::vector<Shape>& shapes,
-                   const PlanOptions& options)
-    : options_(options), followed_(model.Clone().Release(), shapes), shapes_(shapes) {}
-
-bool OpenPlan::CanFollow(const std::vector<Shape>& before, const std::vector<Shape>& shapes) {
+/// Whether the shapes differ in dimensions above 1 only.
+bool CanFollow(const std::vector<Shape>& before, const std::vector<Shape>& shapes) {
   return std::equal(before.begin(), before.end(), shapes.begin(), shapes.end(),
                     [](const Shape& a, const Shape& b) {
                       return std::equal(
@@ -73,12 +71,69 @@ bool OpenPlan::CanFollow(const std::vector<Shape>& before, const std::vector<Sha
                     });
 }
 
-std::unique_ptr<OpenPlan> OpenPlan::Make(const PreparedModel& model,
-                                         const std::vector<Shape>& before,
-                                         const std::vector<Shape>& shapes,
-                                         const PlanOptions& options) {
-  std::unique_ptr<OpenPlan> made(new OpenPlan(model, shapes, options));
-  if (!made->followed_.ready()) return nullptr;
+class FollowingPlan : public OpenPlan {
+ public:
+  static OpenPlanResult Make(const PreparedModel& model, const std::vector<Shape>& before,
+                             const std::vector<Shape>& shapes, const PlanOptions& options);
+  Outcome Reshape(const std::vector<Shape>& shapes) override;
+  std::shared_ptr<const Plan> plan() const override { return plan_; }
+
+ private:
+  FollowingPlan(const PreparedModel& model, const std::vector<Shape>& shapes,
+                const PlanOptions& options);
+
+  /// Whether the plan can have these shapes, as far as the inputs tell.
+  bool Allows(const std::vector<Shape>& shapes) const;
+  /// Relates the nodes and values of the prepared model to those of the plan's graph. Returns false
+  /// where passes make another network for the shapes `before`.
+  bool Relate(const PreparedModel& model, const std::vector<Shape>& before);
+  /// Makes the plan. Returns false where it packs values of few bits, which cannot be done again.
+  bool Compile();
+  /// Sets the types and constants of the plan's graph, and marks what has to be lowered again.
+  bool Retype(const std::vector<Shape>& shapes);
+  void MarkReaders(const Value& value);
+  bool LowerAgain(size_t index);
+  bool LowerMarked();
+  /// Gives the slots their memory, with room for those that grow.
+  void LayOut(int tries);
+
+  /// How a constant that is computed from shapes reaches the plan's graph.
+  struct Source {
+    Value* value = nullptr;  // the constant of that name in the plan's graph
+    bool fixed = false;      // a pass has used up its contents, so they must not change
+  };
+
+  PlanOptions options_;
+  FollowedShapes followed_;
+  std::vector<Shape> shapes_;
+  std::vector<std::vector<uint8_t>> open_;  // for each input and axis, whether it may change
+  std::vector<Source> sources_;             // indexed by positions of values of the prepared model
+  std::vector<uint8_t> vanished_;  // nodes of the prepared model whose outputs became constants
+  std::shared_ptr<Plan> plan_;
+  PlanJournal journal_;
+  std::unique_ptr<PlanBuilder> builder_;
+  // Indexed by positions of nodes of the plan's graph.
+  std::vector<uint8_t> marked_;
+  std::vector<size_t> lowered_by_;  // the entry of the journal that has the node's steps
+  std::vector<uint8_t> lower_;      // indexed by entries of the journal
+  // Indexed by slots.
+  std::vector<int> made_roots_;   // as lowering left them
+  std::vector<int> laid_roots_;   // as the arena's layout left them
+  std::vector<size_t> reserved_;  // bytes that the layout gave
+  std::vector<uint8_t> grows_;    // whether the slot was ever made again
+  std::vector<size_t> again_;     // slots of this Reshape
+  bool lay_out_ = false;
+};
+
+FollowingPlan::FollowingPlan(const PreparedModel& model, const std::vector<Shape>& shapes,
+                             const PlanOptions& options)
+    : options_(options), followed_(model.Clone().Release(), shapes), shapes_(shapes) {}
+
+OpenPlanResult FollowingPlan::Make(const PreparedModel& model, const std::vector<Shape>& before,
+                                   const std::vector<Shape>& shapes, const PlanOptions& options) {
+  if (!CanFollow(before, shapes)) return {};
+  std::unique_ptr<FollowingPlan> made(new FollowingPlan(model, shapes, options));
+  if (!made->followed_.ready()) return {nullptr, true};
   for (size_t i = 0; i < shapes.size(); ++i) {
     std::vector<uint8_t>& axes = made->open_.emplace_back();
     for (size_t axis = 0; axis < shapes[i].size(); ++axis) {
@@ -86,15 +141,15 @@ std::unique_ptr<OpenPlan> OpenPlan::Make(const PreparedModel& model,
     }
   }
   SpecializedModel special = Specialize(model.Clone(), shapes);
-  if (!special.is_static()) return nullptr;
+  if (!special.is_static()) return {nullptr, true};
   made->plan_ = std::make_shared<Plan>();
   made->plan_->graph = std::make_unique<Graph>(std::move(special).Release());
   FoldForRun(*made->plan_->graph);
-  if (!made->Relate(model, before) || !made->Compile()) return nullptr;
-  return made;
+  if (!made->Relate(model, before) || !made->Compile()) return {nullptr, true};
+  return {std::move(made), false};
 }
 
-bool OpenPlan::Relate(const PreparedModel& model, const std::vector<Shape>& before) {
+bool FollowingPlan::Relate(const PreparedModel& model, const std::vector<Shape>& before) {
   const Graph& from = followed_.graph();
   const Graph& to = *plan_->graph;
   std::vector<uint8_t> lives(from.nodes().size());
@@ -138,7 +193,7 @@ bool OpenPlan::Relate(const PreparedModel& model, const std::vector<Shape>& befo
   });
 }
 
-bool OpenPlan::Compile() {
+bool FollowingPlan::Compile() {
   plan_->threads = std::max(options_.threads, 1);
   builder_ = std::make_unique<PlanBuilder>(*plan_, options_, &journal_);
   LowerAll(*builder_, *plan_);
@@ -167,7 +222,7 @@ bool OpenPlan::Compile() {
   return true;
 }
 
-bool OpenPlan::Allows(const std::vector<Shape>& shapes) const {
+bool FollowingPlan::Allows(const std::vector<Shape>& shapes) const {
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].size() != shapes_[i].size()) return false;
     for (size_t axis = 0; axis < shapes[i].size(); ++axis) {
@@ -178,7 +233,7 @@ bool OpenPlan::Allows(const std::vector<Shape>& shapes) const {
   return true;
 }
 
-OpenPlan::Outcome OpenPlan::Reshape(const std::vector<Shape>& shapes) {
+OpenPlan::Outcome FollowingPlan::Reshape(const std::vector<Shape>& shapes) {
   if (!Allows(shapes)) return Outcome::kOther;
   try {
     if (!followed_.Follow(shapes) || !Retype(shapes) || !LowerMarked()) return Outcome::kBroken;
@@ -190,11 +245,11 @@ OpenPlan::Outcome OpenPlan::Reshape(const std::vector<Shape>& shapes) {
   return Outcome::kDone;
 }
 
-void OpenPlan::MarkReaders(const Value& value) {
+void FollowingPlan::MarkReaders(const Value& value) {
   for (const Node* node : value.consumers) marked_[node->position] = 1;
 }
 
-bool OpenPlan::Retype(const std::vector<Shape>& shapes) {
+bool FollowingPlan::Retype(const std::vector<Shape>& shapes) {
   Graph& graph = *plan_->graph;
   std::fill(marked_.begin(), marked_.end(), uint8_t{0});
   std::fill(lower_.begin(), lower_.end(), uint8_t{0});
@@ -237,7 +292,7 @@ bool OpenPlan::Retype(const std::vector<Shape>& shapes) {
   return true;
 }
 
-bool OpenPlan::LowerAgain(size_t index) {
+bool FollowingPlan::LowerAgain(size_t index) {
   LoweredNode& made = journal_.nodes[index];
   if (made.once) return false;
   const auto slots = plan_->slots.begin();
@@ -286,7 +341,7 @@ bool OpenPlan::LowerAgain(size_t index) {
   return true;
 }
 
-bool OpenPlan::LowerMarked() {
+bool FollowingPlan::LowerMarked() {
   for (size_t i = 0; i < made_roots_.size(); ++i) plan_->slots[i].root = made_roots_[i];
   again_.clear();
   lay_out_ = false;
@@ -307,7 +362,7 @@ bool OpenPlan::LowerMarked() {
   return true;
 }
 
-void OpenPlan::LayOut(int tries) {
+void FollowingPlan::LayOut(int tries) {
   // An eighth more than now, so that most of the next shapes fit.
   std::vector<size_t> bytes;
   for (size_t i = 0; i < plan_->slots.size(); ++i) {
@@ -324,6 +379,13 @@ void OpenPlan::LayOut(int tries) {
     plan_->slots[i].bytes = bytes[i];
     laid_roots_.push_back(plan_->slots[i].root);
   }
+}
+
+}  // namespace
+
+OpenPlanResult MakeOpenPlan(const PreparedModel& model, const std::vector<Shape>& before,
+                            const std::vector<Shape>& shapes, const PlanOptions& options) {
+  return FollowingPlan::Make(model, before, shapes, options);
 }
 
 }  // namespace requant
