@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/open/journal.h"
+#include "plan/journal.h"
 #include "plan/plan.h"
 #include "plan/unheeded_forces.h"
 

@@ -11,7 +11,7 @@
 #include "plan/arena.h"
 #include "plan/builder.h"
 #include "plan/compile.h"
-#include "plan/open/journal.h"
+#include "plan/journal.h"
 #include "plan/pack_activations.h"
 
 namespace requant {
