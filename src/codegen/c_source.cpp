@@ -182,7 +182,7 @@ void Writer::EmitNodes() {
 void Writer::PlaceRest() {
   int moment = 0;
   const auto touch = [&](const Value* value) {
-    if (value == nullptr || value->is_constant()) return;
+    if (value == nullptr || file_.Root(value)->is_constant()) return;
     Home& home = HomeOf(value);
     if (home.first < 0) home.first = moment;
     home.last = moment;

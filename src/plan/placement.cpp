@@ -51,6 +51,7 @@ size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t ali
   // What begins at each moment, and what has ended before it; sums modulo 2^N never mind the order.
   std::vector<size_t> change(static_cast<size_t>(moments) + 1);
   for (const Lifetime& one : lifetimes) {
+    if (one.last < one.first) continue;  // it is never in use
     const size_t bytes = CheckedAlign(one.bytes, alignment);
     change[static_cast<size_t>(one.first)] += bytes;
     change[static_cast<size_t>(one.last) + 1] -= bytes;
