@@ -1,5 +1,5 @@
-// What the lowering of each node of an open plan made, so that single nodes can be lowered again
-// for other shapes (plan/open/open_plan.h).
+// The journal of an open plan records what the lowering of each node made, so that single nodes can
+// be lowered again for other shapes (plan/open/open_plan.h).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace requant {
 
-/// What one call of a lowering made: slots and steps with consecutive numbers, and more.
+/// Records what one call of a lowering made. Its slots and its steps have consecutive numbers.
 struct LoweredNode {
   const Node* node = nullptr;  // nullptr: the layouts of the graph's outputs
   size_t first_slot = 0, slots_end = 0;

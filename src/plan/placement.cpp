@@ -48,7 +48,8 @@ Attempt Place(const std::vector<Lifetime>& lifetimes, size_t alignment,
 
 size_t PeakBytes(const std::vector<Lifetime>& lifetimes, int moments, size_t alignment,
                  std::vector<size_t>* used) {
-  // What begins at each moment, and what has ended before it; sums modulo 2^N never mind the order.
+  // change[m] adds the bytes that begin at moment m and subtracts those that ended before it. Sums
+  // of unsigned numbers wrap, so the order of additions does not matter.
   std::vector<size_t> change(static_cast<size_t>(moments) + 1);
   for (const Lifetime& one : lifetimes) {
     if (one.last < one.first) continue;  // it is never in use

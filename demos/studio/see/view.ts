@@ -1,4 +1,4 @@
-// Which part of the graph is on the screen: position and zoom.
+// The view says by position and zoom which part of the graph is on the screen.
 
 import type { Area } from './scene.js';
 import type { Placed } from './layout.js';

@@ -14,7 +14,8 @@ namespace {
 
 bool IsKnown(const ValueType& type) { return type.IsStatic() && type.dtype != DType::kUndefined; }
 
-/// What the node's outputs hold if they follow from shapes and constants alone, else nothing.
+/// Returns the contents of the node's outputs if they follow from shapes and constants alone, else
+/// an empty list.
 std::vector<Tensor> ConstantsOf(const Graph& graph, const Node& node) {
   const Value* output = node.output();
   if (output && !graph.IsOutput(output) && !output->consumers.empty()) {

@@ -385,7 +385,12 @@ void FollowingPlan::LayOut(int tries) {
 
 OpenPlanResult MakeOpenPlan(const PreparedModel& model, const std::vector<Shape>& before,
                             const std::vector<Shape>& shapes, const PlanOptions& options) {
-  return FollowingPlan::Make(model, before, shapes, options);
+  try {
+    return FollowingPlan::Make(model, before, shapes, options);
+  } catch (const Error&) {
+    // A plan of its own reports what is wrong with these shapes.
+    return {};
+  }
 }
 
 }  // namespace requant

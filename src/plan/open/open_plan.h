@@ -34,7 +34,7 @@ class OpenPlan {
   virtual std::shared_ptr<const Plan> plan() const = 0;
 };
 
-/// What MakeOpenPlan made, or why not.
+/// The result of MakeOpenPlan: a plan, or nullptr and the reason.
 struct OpenPlanResult {
   std::unique_ptr<OpenPlan> plan;
   /// Whether no other shapes would do: passes made different networks of the model for the two, or

@@ -65,7 +65,7 @@ void Deconvolve(Context& context, const Window& window, size_t image, size_t bia
     const int64_t size = KnownDim(context, image, i + 1);
     const int64_t full = CheckedAdd64(CheckedMul64(size - 1, window.stride[i]), window.kernel[i]);
     const int64_t total = full - wanted[i];
-    // What the output has beyond the last window stays at the bias.
+    // Elements of the output beyond the last window keep the bias.
     more[i] = std::max<int64_t>(-total, 0);
     if (more[i] >= window.stride[i] || total >= full) {
       context.Invalid(RQ_LATE_TEXT("has an output that its windows do not fill"));

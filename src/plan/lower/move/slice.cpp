@@ -33,7 +33,7 @@ class BoxCopyStep : public StepOf<StepKind::kBoxCopy> {
 
  private:
   void Fill(uint8_t* out, size_t bytes) const {
-    // What is filled is copied behind itself, so that few copies are long instead of many short.
+    // Each copy doubles the filled part, so that few copies are long instead of many short.
     size_t done = std::min(params.element_size, bytes);
     std::memcpy(out, fill, done);
     while (done < bytes) {
