@@ -5,6 +5,7 @@ import { Start } from '../choose/choose.js';
 import { recipeOf } from '../choose/recipes.js';
 import { emptyFeeds, mayUseThreads, measureWith } from '../engine/speed.js';
 import { Icon } from '../icon.js';
+import { NothingYet } from '../nothing_yet.js';
 import {
   type Result,
   go,
@@ -177,17 +178,7 @@ export function Believe() {
   const now = result.value;
   if (!now) {
     return (
-      <div class="page">
-        <h1 id="believe-title" tabIndex={-1}>
-          Nothing to compare yet
-        </h1>
-        <p class="lead">Take a recipe first.</p>
-        <div class="buttons">
-          <button type="button" class="button primary" onClick={() => go('choose')}>
-            Choose a recipe
-          </button>
-        </div>
-      </div>
+      <NothingYet id="believe-title" title="Nothing to compare yet" lead="Take a recipe first." />
     );
   }
   return (

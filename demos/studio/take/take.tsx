@@ -4,8 +4,9 @@ import { useState } from 'preact/hooks';
 import { recipeOf } from '../choose/recipes.js';
 import { hasFewBits } from '../engine/few_bits.js';
 import { Icon } from '../icon.js';
+import { NothingYet } from '../nothing_yet.js';
 import { linkOf } from '../state/link.js';
-import { announcement, go, model, result, stale } from '../state/store.js';
+import { announcement, model, result, stale } from '../state/store.js';
 import { saveC, saveConfig, saveOnnx, saveRecord, saveReport, stem } from './save.js';
 import { snippetsOf } from './snippets.js';
 
@@ -157,17 +158,7 @@ function Link() {
 export function Take() {
   if (!result.value) {
     return (
-      <div class="page">
-        <h1 id="take-title" tabIndex={-1}>
-          Nothing to take yet
-        </h1>
-        <p class="lead">Quantize the model first.</p>
-        <div class="buttons">
-          <button type="button" class="button primary" onClick={() => go('choose')}>
-            Choose a recipe
-          </button>
-        </div>
-      </div>
+      <NothingYet id="take-title" title="Nothing to take yet" lead="Quantize the model first." />
     );
   }
   return (
