@@ -21,6 +21,13 @@
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #endif
 #include <simde/wasm/simd128.h>
+// wasm multiplies modulo 2^32. SIMDe multiplies signed numbers where the machine has no SSE4.1, and
+// their overflow is undefined in C++.
+#undef wasm_i32x4_mul
+static inline v128_t wasm_i32x4_mul(v128_t a, v128_t b) {
+  typedef uint32_t U32x4 __attribute__((vector_size(16)));
+  return (v128_t)((U32x4)a * (U32x4)b);
+}
 #endif
 
 #define RQ_INLINE static inline __attribute__((always_inline))

@@ -63,6 +63,10 @@ std::string Compare(const Tensor& got, const Tensor& wanted) {
   return "";
 }
 
+/// Whether the model draws at random, so that only types and shapes of its results are recorded
+/// facts.
+bool DrawsAtRandom(const std::string& name) { return name.find("bernoulli") != std::string::npos; }
+
 class Runner {
  public:
   void RunModel(const fs::path& folder) {
@@ -141,6 +145,10 @@ class Runner {
     const std::vector<Tensor> results = Interpret(graph, feeds, options);
     for (size_t i = 0; i < results.size(); ++i) {
       const Tensor wanted = ReadTensorFile(ReadFile(set / StrCat("output_", i, ".pb"))).tensor;
+      if (DrawsAtRandom(name) && results[i].dtype() == wanted.dtype() &&
+          results[i].shape() == wanted.shape()) {
+        continue;
+      }
       const std::string why = Compare(results[i], wanted);
       if (!why.empty()) Fails(name, StrCat(prefix, "output ", i, " ", why));
     }

@@ -34,16 +34,21 @@ bool DiffersOnPurpose(const std::string& name) {
   return name.find("BFLOAT16") != std::string::npos;
 }
 
+/// Tests of operators that draw at random, of whose results only types and shapes are recorded
+/// facts.
+bool DrawsAtRandom(const std::string& name) { return name.find("bernoulli") != std::string::npos; }
+
 bool Close(double a, double b, bool is_float) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return true;
   return is_float && std::fabs(a - b) <= 1e-5 + 1e-3 * std::fabs(b);
 }
 
-std::string Compare(const Tensor& got, const Tensor& want) {
+std::string Compare(const Tensor& got, const Tensor& want, bool only_type) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape()) {
     return StrCat(DTypeName(got.dtype()), ShapeToString(got.shape()), " instead of ",
                   DTypeName(want.dtype()), ShapeToString(want.shape()));
   }
+  if (only_type) return "";
   for (int64_t i = 0; i < got.count(); ++i) {
     if (!Close(got.AsDouble(i), want.AsDouble(i), IsFloat(got.dtype()))) {
       return StrCat("element ", i, " is ", got.AsDouble(i), " instead of ", want.AsDouble(i));
@@ -98,7 +103,8 @@ std::string RunCase(const fs::path& folder) {
     options.requantize = RequantizeMode::kFloat;
     const std::vector<Tensor> got = Interpret(graph, feeds, options);
     for (size_t i = 0; i < want.size(); ++i) {
-      const std::string difference = Compare(got[i], want[i]);
+      const std::string difference =
+          Compare(got[i], want[i], DrawsAtRandom(folder.filename().string()));
       if (!difference.empty()) return StrCat("output ", i, ": ", difference);
     }
   }
