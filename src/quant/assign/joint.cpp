@@ -18,6 +18,7 @@ void Absorb(QuantizationRecord& record, int child, int parent) {
   const TensorQuantizationConfig& decides = record.Root(parent);
   if (config.state != decides.state) return;
   config.policy = decides.policy;
+  config.axis = decides.axis;
   config.bits = decides.bits;
   config.dtype = decides.dtype;
   config.quant_min = decides.quant_min;
