@@ -15,6 +15,7 @@
 #include "api/requant.h"
 #include "handles.h"
 #include "options.h"
+#include "session_handle.h"
 #include "threads.h"
 
 namespace requant {
@@ -73,6 +74,23 @@ TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const v
   return feeds;
 }
 
+val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
+  val out = val::array();
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].empty()) continue;
+    val item = val::object();
+    item.set("name", graph.outputs()[i]->name);
+    item.set("type", std::string(DTypeName(results[i].dtype())));
+    val dims = val::array();
+    for (const int64_t dim : results[i].shape()) dims.call<void>("push", static_cast<double>(dim));
+    item.set("dims", dims);
+    item.set("pointer", Address(results[i].raw()));
+    item.set("size", static_cast<double>(results[i].bytes()));
+    out.call<void>("push", item);
+  }
+  return out;
+}
+
 val OperatorFunctions(const Graph& graph) {
   val functions = val::array();
   const auto add = [&functions](const void* entry) {
@@ -121,113 +139,6 @@ SharedBytes TakeOver(double pointer, double size) {
   std::shared_ptr<const void> owner(data, [](const void* p) { std::free(const_cast<void*>(p)); });
   return {std::move(owner), {data, static_cast<size_t>(size)}};
 }
-
-val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
-  val out = val::array();
-  for (size_t i = 0; i < results.size(); ++i) {
-    val item = val::object();
-    item.set("name", graph.outputs()[i]->name);
-    item.set("type", std::string(DTypeName(results[i].dtype())));
-    val dims = val::array();
-    for (const int64_t dim : results[i].shape()) dims.call<void>("push", static_cast<double>(dim));
-    item.set("dims", dims);
-    item.set("pointer", Address(results[i].raw()));
-    item.set("size", static_cast<double>(results[i].bytes()));
-    out.call<void>("push", item);
-  }
-  return out;
-}
-
-/// A run that is repeated, which run_bound finds by its address.
-struct Bound {
-  Session* session;
-  BoundRun run;
-};
-
-class SessionHandle {
- public:
-  explicit SessionHandle(std::unique_ptr<Session> session) : session_(std::move(session)) {}
-
-  val Info() const {
-    return Guard([this] { return val(ModelInfoJson(session_->graph())); });
-  }
-  val Run(const val& names, const val& types, const val& dims, const val& pointers) {
-    return Guard([&] {
-      results_.clear();
-      results_ = session_->Run(ReadFeeds(names, types, dims, pointers));
-      return ResultsToJs(session_->graph(), results_);
-    });
-  }
-  /// Returns { id, inputs, results }: where every run of this id reads its feeds and leaves its
-  /// outputs.
-  val Bind(const val& names, const val& types, const val& dims) {
-    return Guard([&] {
-      const TensorMap feeds = ReadFeeds(names, types, dims, val::undefined());
-      val inputs = val::array();
-      const auto count = names["length"].as<unsigned>();
-      for (unsigned i = 0; i < count; ++i) {
-        inputs.call<void>("push", Address(feeds.at(names[i].as<std::string>()).raw()));
-      }
-      bound_.push_back(std::make_unique<Bound>(Bound{session_.get(), session_->Bind(feeds)}));
-      val out = val::object();
-      out.set("id", Address(bound_.back().get()));
-      out.set("inputs", inputs);
-      out.set("results", ResultsToJs(session_->graph(), bound_.back()->run.outputs));
-      return out;
-    });
-  }
-  /// Does what run_bound does, and reports errors.
-  val RunBound(double id) {
-    return Guard([&] {
-      session_->Run(reinterpret_cast<Bound*>(Pointer(id))->run);
-      return val::undefined();
-    });
-  }
-  void Unbind(double id) {
-    std::erase_if(bound_, [id](const auto& bound) { return Address(bound.get()) == id; });
-  }
-  val PlanInfo() const {
-    return Guard([this] { return val(PlanJson(session_->plan())); });
-  }
-  val Profile() const {
-    return Guard([this] { return val(ProfileJson(session_->Profile())); });
-  }
-  /// The functions of the operators that the plan runs by their references, and of one scalar
-  /// kernel if the session may use these.
-  val Functions() const {
-    return Guard([this] {
-      // A session of several plans has loaded the extended operators (src/plan/saved/file.h).
-      if (session_->plan() == nullptr) return val::array();
-      const Plan& plan = *session_->plan();
-      val functions = OperatorFunctions(*plan.graph);
-      const bool scalar = std::any_of(plan.steps.begin(), plan.steps.end(), [](const auto& step) {
-        return step->kernel.ends_with("_scalar");
-      });
-      if (scalar) {
-        functions.call<void>("push", Address(reinterpret_cast<const void*>(AnyScalarKernel())));
-      }
-      return functions;
-    });
-  }
-  val LowBits() const {
-    return Guard([this] { return val(session_->LacksLowBits()); });
-  }
-  /// Plans for feeds of these shapes.
-  val PrepareFor(const val& names, const val& types, const val& dims) {
-    return Guard([&] {
-      session_->PrepareFor(ReadFeeds(names, types, dims, val::undefined()));
-      return val::undefined();
-    });
-  }
-  val Save() const {
-    return Guard([this] { return val(std::make_shared<Blob>(session_->Save())); });
-  }
-
- private:
-  std::unique_ptr<Session> session_;
-  std::vector<Tensor> results_;
-  std::vector<std::unique_ptr<Bound>> bound_;
-};
 
 val ReadModel(double pointer, double size, const val& names, const val& pointers,
               const val& sizes) {
@@ -337,7 +248,7 @@ EMSCRIPTEN_BINDINGS(requant) {
 }  // namespace requant
 
 /// A plain export, since calls through Embind make garbage. Returns 0, or 1 when the run failed.
-extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::Bound* bound) {
+extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::bindings::Bound* bound) {
   try {
     bound->session->Run(bound->run);
     return 0;

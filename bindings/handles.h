@@ -34,6 +34,9 @@ inline double Address(const void* pointer) {
 TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
                     const emscripten::val& dims, const emscripten::val& pointers);
 
+/// The results of a run for JavaScript, without those that stay empty.
+emscripten::val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results);
+
 /// The entries of the function table that the graph's operators may need, by which JavaScript sees
 /// whether it must load the extended operators.
 emscripten::val OperatorFunctions(const Graph& graph);

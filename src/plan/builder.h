@@ -37,6 +37,12 @@ class PlanBuilder {
 
   /// The slot of a dynamic value or constant in that layout; converts it, once, when necessary.
   int In(const Value* value, Layout layout = Layout::kPlain);
+  /// The slot of a value that grows, for steps that know its rows lie apart; -1 for other values.
+  int Growing(const Value* value) const;
+  /// Makes `present` the memory of the input `past`, whose rows have room for new tokens along
+  /// `axis`, and returns its slot; the node that is planned writes them. Returns -1 and does
+  /// nothing where this is no pair of PlanOptions::state, or something else reads `past`.
+  int Grow(const Value* past, const Value* present, int axis);
   /// Whether the value is an input or a constant, or a step planned so far computes it.
   bool Has(const Value* value) const {
     const auto found = places_.find(value);
@@ -207,6 +213,8 @@ class PlanBuilder {
   int NewIndex();
   void SetPlace(const Value* value, Layout layout, int slot);
   int NewSlot(const Value& value, Layout layout);
+  /// Copies a value that grows for a reader that knows nothing of its rows.
+  int DenseCopy(const Value* value, int rows, Layout layout);
   int Convert(const Value* value, int from, Layout to);
 
   Plan& plan_;

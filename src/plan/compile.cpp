@@ -54,8 +54,9 @@ void LowerAll(PlanBuilder& builder, Plan& plan) {
 void LowerOutputs(PlanBuilder& builder, Plan& plan) {
   plan.outputs.clear();
   for (const Value* output : plan.graph->outputs()) {
-    plan.outputs.push_back(
-        builder.In(output, builder.options().visit ? builder.LayoutOf(output) : Layout::kPlain));
+    const int rows = builder.Growing(output);
+    const Layout layout = builder.options().visit ? builder.LayoutOf(output) : Layout::kPlain;
+    plan.outputs.push_back(rows >= 0 ? rows : builder.In(output, layout));
   }
 }
 

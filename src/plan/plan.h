@@ -37,7 +37,10 @@ struct Slot {
   Layout layout = Layout::kPlain;
   Home home = Home::kArena;
   size_t bytes = 0;
-  bool packed = false;             // two elements to a byte (plan/pack_activations.h)
+  bool packed = false;  // two elements to a byte (plan/pack_activations.h)
+  /// The axis along which it grows from run to run (PlanOptions::state): its rows lie apart, with
+  /// room for more tokens, so that only steps that know them may read it. -1: it does not grow.
+  int grows_along = -1;
   uint8_t planes = 0;              // number of bit planes, or 0 where it has none
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
   size_t within = 0;               // bytes into the root's memory (a part of a Concat)
@@ -51,10 +54,11 @@ struct Slot {
 /// The addresses of one run's tensors. The inputs must outlive it.
 class RunContext {
  public:
-  /// Without a runner the calling thread computes everything.
+  /// Without a runner the calling thread computes everything. `room`: for every input that grows,
+  /// the number of tokens for which its rows have room.
   RunContext(const std::vector<Slot>& slots, uint8_t* arena, std::span<const void* const> inputs,
-             ParallelRunner* runner = nullptr)
-      : slots_(slots), arena_(arena), inputs_(inputs), runner_(runner) {}
+             ParallelRunner* runner = nullptr, std::span<const int64_t> room = {})
+      : slots_(slots), arena_(arena), inputs_(inputs), runner_(runner), room_(room) {}
 
   const void* Read(int slot) const {
     const Slot& own = slots_[static_cast<size_t>(slot)];
@@ -73,6 +77,11 @@ class RunContext {
     return static_cast<T*>(Write(slot));
   }
   const Slot& slot(int index) const { return slots_[static_cast<size_t>(index)]; }
+  /// The room of a slot that grows.
+  int64_t Room(int index) const {
+    const Slot& root = slots_[static_cast<size_t>(slot(index).root)];
+    return room_[static_cast<size_t>(root.input)];
+  }
   ParallelRunner* runner() const { return runner_; }
 
  private:
@@ -80,6 +89,7 @@ class RunContext {
   uint8_t* arena_;
   std::span<const void* const> inputs_;
   ParallelRunner* runner_;
+  std::span<const int64_t> room_;
 };
 
 /// One kernel call.
@@ -137,6 +147,12 @@ enum class HalfPacking : uint8_t {
   kWiden,
 };
 
+/// An input and the output that a run computes for it for the next run: a decoder's past keys, and
+/// the present ones, which are these and those of the new tokens.
+struct StatePair {
+  std::string past, present;
+};
+
 struct PlanOptions {
   RequantizeMode requantize = RequantizeMode::kUpward;
   /// Kernel rows to use for every step of their family that they fit.
@@ -163,12 +179,22 @@ struct PlanOptions {
   /// Prepares for Session::Visit(), which looks at outputs behind their steps, in their layout;
   /// nothing keeps them.
   bool visit = false;
+  /// Pairs of which the output may be the memory of the input, with the new tokens written behind
+  /// the old ones. Plan::growing says of which pairs it is.
+  std::vector<StatePair> state;
+};
+
+/// An output that a plan writes behind the contents of an input.
+struct GrowingOutput {
+  int output = -1, input = -1;  // their indices in the graph
+  int axis = 0;                 // of the tokens
 };
 
 struct Plan {
   std::vector<Slot> slots;
   std::vector<std::unique_ptr<Step>> steps;
-  std::vector<int> outputs;           // slots of the graph outputs, plain layout
+  std::vector<int> outputs;  // slots of the graph outputs, plain layout
+  std::vector<GrowingOutput> growing;
   std::vector<SharedWeights> packed;  // weights in the layouts of kernels
   std::vector<Tensor> constants;      // constants that slots point to
   size_t arena_bytes = 0;             // peak memory of all intermediates and workspaces

@@ -21,9 +21,9 @@ void PlanExecution::Enter() {
 }
 
 void PlanExecution::Run(const TensorMap&, std::span<const void* const> inputs,
-                        std::vector<Tensor>& results) {
+                        std::vector<Tensor>& results, const RunDetails& details) {
   const Plan& plan = *plan_;
-  const RunContext context(plan.slots, arena_.data(), inputs, options_.runner);
+  const RunContext context(plan.slots, arena_.data(), inputs, options_.runner, details.room);
   const bool timed = options_.profile && options_.now != nullptr;
   if (timed) measured_.resize(plan.steps.size());
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -37,6 +37,11 @@ void PlanExecution::Run(const TensorMap&, std::span<const void* const> inputs,
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const int slot = plan.outputs[i];
     const Slot& place = context.slot(slot);
+    const bool unwanted = i < details.unwanted.size() && details.unwanted[i] != 0;
+    if (place.grows_along >= 0 || unwanted) {
+      if (i == results.size()) results.emplace_back();
+      continue;
+    }
     if (i == results.size()) results.emplace_back(place.dtype, place.shape);
     if (place.bytes > 0) std::memcpy(results[i].raw(), context.Read(slot), place.bytes);
   }

@@ -16,6 +16,15 @@
 
 namespace requant {
 
+/// What few runs need, in graph order.
+struct RunDetails {
+  /// For each input that grows (Plan::growing), the tokens for which it has room. The outputs that
+  /// lie in it stay empty.
+  std::span<const int64_t> room;
+  /// For each output, whether nobody wants it, so that it may stay empty.
+  std::span<const uint8_t> unwanted;
+};
+
 /// A plan in an arena, or a Program (session/program.h) for models that no single plan can run.
 class Execution {
  public:
@@ -26,7 +35,7 @@ class Execution {
   /// Runs the model. `inputs`: the memory of the feeds, in graph order. Writes into the tensors
   /// that `results` holds, in graph order, or makes them if it is empty.
   virtual void Run(const TensorMap& feeds, std::span<const void* const> inputs,
-                   std::vector<Tensor>& results) = 0;
+                   std::vector<Tensor>& results, const RunDetails& details = {}) = 0;
   /// Tensors for the results of a run. Throws kUnsupported where a shape depends on data.
   virtual std::vector<Tensor> MakeResults() const = 0;
   /// Saves what can be loaded for these shapes; `graph` has the model's inputs and outputs.
@@ -52,7 +61,7 @@ class PlanExecution : public Execution {
 
   void Enter() override;
   void Run(const TensorMap& feeds, std::span<const void* const> inputs,
-           std::vector<Tensor>& results) override;
+           std::vector<Tensor>& results, const RunDetails& details = {}) override;
   std::vector<Tensor> MakeResults() const override;
   std::vector<uint8_t> Save(const Graph& graph, const std::vector<Shape>& shapes) const override;
   const Plan* plan() const override { return plan_.get(); }

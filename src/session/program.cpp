@@ -147,7 +147,7 @@ void Program::RunStage(Stage& stage, TensorMap& values) {
 }
 
 void Program::Run(const TensorMap& feeds, std::span<const void* const>,
-                  std::vector<Tensor>& results) {
+                  std::vector<Tensor>& results, const RunDetails&) {
   std::vector<Tensor> made = Results(feeds);
   if (results.empty()) {
     results = std::move(made);

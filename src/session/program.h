@@ -48,7 +48,7 @@ class Program : public Execution {
   void Enter() override {}
   /// The feeds must have been checked.
   void Run(const TensorMap& feeds, std::span<const void* const> inputs,
-           std::vector<Tensor>& results) override;
+           std::vector<Tensor>& results, const RunDetails& details = {}) override;
   std::vector<Tensor> MakeResults() const override;
   /// Saves the plans of the parts whose shapes are known, and the rest as a graph that is optimized
   /// already.

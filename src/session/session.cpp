@@ -60,6 +60,8 @@ std::vector<uint8_t> Session::Save(const Entry& entry) {
 }
 
 std::vector<uint8_t> Session::Save() {
+  // The saved form serves all values of the switches.
+  if (variant_) EntryFor(variant_shapes_);
   if (current_ == nullptr) {
     Fail(ErrorCode::kUnsupported, "there is no plan to save",
          {.hint = "run the session once, so that the shapes are known"});
@@ -68,6 +70,7 @@ std::vector<uint8_t> Session::Save() {
 }
 
 void Session::Enter(Entry& entry) {
+  variant_ = nullptr;
   current_ = nullptr;  // while there is no memory for it
   entry.execution->Enter();
   current_ = &entry;
@@ -84,6 +87,7 @@ std::shared_ptr<Execution> Session::MakeExecution(PreparedModel model,
   if (model_ && !dynamic_) NoteDynamicValues(specialized.graph());
   SessionOptions options = options_;
   options.plan.visit = false;  // a part's outputs are visited when all parts have run
+  options.plan.state.clear();
   return std::make_shared<Program>(specialized.graph(), options);
 }
 
@@ -105,7 +109,9 @@ void Session::NoteDynamicValues(const Graph& specialized) {
 
 std::shared_ptr<Execution> Session::OpenProgram() {
   if (!open_program_ && dynamic_) {
-    open_program_ = std::make_shared<Program>(model_->graph(), options_, &*dynamic_);
+    SessionOptions options = options_;
+    options.plan.state.clear();
+    open_program_ = std::make_shared<Program>(model_->graph(), options, &*dynamic_);
   }
   return open_program_;
 }
@@ -122,7 +128,7 @@ std::shared_ptr<Execution> Session::Reshaped(const std::vector<Shape>& shapes) {
 std::shared_ptr<Execution> Session::MakeOpenPlan(const std::vector<Shape>& shapes) {
   // Programs that use few shapes keep a plan for each.
   if (never_open_ || options_.plan.visit || entries_.empty() || !kMakeOpenPlan.loaded() ||
-      ++plans_made_ < kShapesBeforeOpenPlan) {
+      ++plans_made_ < (options_.plan.state.empty() ? kShapesBeforeOpenPlan : 1)) {
     return nullptr;
   }
   OpenPlanResult made = kMakeOpenPlan(*model_, entries_.front().shapes, shapes, options_.plan);
@@ -221,10 +227,67 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
   return EntryFor(std::move(shapes), need);
 }
 
+Session* Session::VariantFor(TensorMap& feeds) {
+  if (!looked_for_variants_ && model_ && kMakeVariants.loaded() && !options_.plan.visit) {
+    looked_for_variants_ = true;
+    const auto& nodes = model_->graph().nodes();
+    if (std::any_of(nodes.begin(), nodes.end(),
+                    [](const auto& node) { return node->has_subgraph(); })) {
+      SharePackedWeights();
+      variants_ = kMakeVariants(*model_, options_);
+    }
+  }
+  if (!variants_) return nullptr;
+  std::vector<Shape> shapes;
+  for (const Value* input : graph().inputs()) {
+    if (input->is_constant()) continue;
+    const auto feed = feeds.find(input->name);
+    if (feed == feeds.end()) return nullptr;
+    shapes.push_back(feed->second.shape());
+  }
+  Session* variant = variants_->For(feeds);
+  if (variant) variant_shapes_ = std::move(shapes);
+  return variant;
+}
+
 std::vector<Tensor> Session::Run(const TensorMap& feeds) {
+  TensorMap rest = feeds;
+  variant_ = VariantFor(rest);
+  if (variant_) return variant_->Run(rest);
   std::vector<const void*> inputs;
   std::vector<Tensor> results;
   Find(feeds, inputs).execution->Run(feeds, inputs, results);
+  return results;
+}
+
+std::unique_ptr<Session> Session::WithState(std::vector<StatePair> pairs) {
+  if (!model_) {
+    Fail(ErrorCode::kUnsupported, "a session of fixed shapes keeps no memory",
+         {.hint = "export the model with an open number of past tokens"});
+  }
+  SharePackedWeights();
+  SessionOptions options = options_;
+  options.plan.state = std::move(pairs);
+  return std::make_unique<Session>(model_->Clone(), std::move(options));
+}
+
+std::vector<Tensor> Session::Run(const TensorMap& feeds, const std::map<std::string, int64_t>& room,
+                                 const std::set<std::string>& unwanted) {
+  TensorMap rest = feeds;
+  variant_ = VariantFor(rest);
+  if (variant_) return variant_->Run(rest, room, unwanted);
+  std::vector<const void*> inputs;
+  std::vector<Tensor> results;
+  Execution& execution = *Find(feeds, inputs).execution;
+  std::vector<int64_t> rooms;
+  for (const Value* input : graph().inputs()) {
+    if (input->is_constant()) continue;
+    const auto found = room.find(input->name);
+    rooms.push_back(found == room.end() ? 0 : found->second);
+  }
+  std::vector<uint8_t> skipped;
+  for (const Value* output : graph().outputs()) skipped.push_back(unwanted.contains(output->name));
+  execution.Run(feeds, inputs, results, {rooms, skipped});
   return results;
 }
 
@@ -264,17 +327,30 @@ void Session::Run(BoundRun& bound) {
 }
 
 void Session::PrepareFor(const TensorMap& feeds) {
+  TensorMap rest = feeds;
+  variant_ = VariantFor(rest);
+  if (variant_) return variant_->PrepareFor(rest);
   std::vector<const void*> inputs;
   Find(feeds, inputs);
 }
 
-bool Session::LacksLowBits() const { return current_ && current_->execution->LacksLowBits(); }
+const Plan* Session::plan() const {
+  if (variant_) return variant_->plan();
+  return current_ ? current_->execution->plan() : nullptr;
+}
+
+bool Session::LacksLowBits() const {
+  if (variant_) return variant_->LacksLowBits();
+  return current_ && current_->execution->LacksLowBits();
+}
 
 SessionMemory Session::memory() const {
+  if (variant_) return variant_->memory();
   return current_ ? current_->execution->memory() : SessionMemory();
 }
 
 std::vector<StepProfile> Session::Profile() const {
+  if (variant_) return variant_->Profile();
   return current_ ? current_->execution->Profile() : std::vector<StepProfile>();
 }
 

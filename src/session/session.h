@@ -19,6 +19,7 @@
 #include "plan/stages.h"
 #include "session/execution.h"
 #include "session/options.h"
+#include "session/variants.h"
 
 namespace requant {
 
@@ -35,7 +36,8 @@ struct BoundRun {
 /// Runs a graph: plans it for the shapes of the feeds (and keeps the last few plans), then executes
 /// the plan in an arena. From the fourth shapes on, one plan follows the dimensions that change
 /// from run to run. A graph with control flow or data-dependent shapes runs as a Program: the first
-/// shapes have one of their own, and from the second shapes on one serves all others.
+/// shapes have one of their own, and from the second shapes on one serves all others. Where an
+/// input chooses the branches, Run takes them as they are and runs a plan (session/variants.h).
 class Session {
  public:
   Session(PreparedModel model, SessionOptions options);
@@ -63,6 +65,15 @@ class Session {
   /// does.
   std::vector<Tensor> Run(const TensorMap& feeds);
 
+  /// A session of the same model whose plans keep these pairs in the memory of their inputs
+  /// (session/state.h). The two share their packed weights, and neither needs the other.
+  /// Throws kUnsupported for a session that keeps no model: of fixed shapes, or of a saved plan.
+  std::unique_ptr<Session> WithState(std::vector<StatePair> pairs);
+  /// As Run(feeds), where the inputs that grow have room for so many tokens, by name. The outputs
+  /// that lie in them, and those that `unwanted` names, may stay empty.
+  std::vector<Tensor> Run(const TensorMap& feeds, const std::map<std::string, int64_t>& room,
+                          const std::set<std::string>& unwanted);
+
   /// Runs the graph and calls visit(i, tensor, channels_last) for every output `i`, in any order.
   /// The tensor's memory is valid during the call; its dimensions are in ONNX's order even if its
   /// elements are channels-last. Requires options.plan.visit, with which a session can do nothing
@@ -87,7 +98,7 @@ class Session {
   /// Plans ahead of a run with feeds of these shapes; ignores their data.
   void PrepareFor(const TensorMap& feeds);
   /// The plan that ran last (or was prepared); nullptr before that, or for a Program.
-  const Plan* plan() const { return current_ ? current_->execution->plan() : nullptr; }
+  const Plan* plan() const;
   SessionMemory memory() const;
   /// Whether the plans, made or loaded, need kernels for few bits that are not loaded yet.
   bool LacksLowBits() const;
@@ -108,6 +119,9 @@ class Session {
     kTheseShapes,  // not by a Program for all shapes, which knows no shapes of outputs
     kOnly,         // for these shapes, and no other shapes follow
   };
+  /// The session for the switches in the feeds, from which it takes them; nullptr where this
+  /// session itself runs the feeds.
+  Session* VariantFor(TensorMap& feeds);
   /// Appends a saved plan to the entries.
   Entry& Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);
@@ -137,6 +151,10 @@ class Session {
   std::shared_ptr<const Execution> only_;
   SessionOptions options_;
   bool shares_weights_ = false;
+  bool looked_for_variants_ = false;
+  std::unique_ptr<Variants> variants_;
+  Session* variant_ = nullptr;  // that ran last, after the entries
+  std::vector<Shape> variant_shapes_;
   /// Names of the values that the Program of the first shapes found to depend on data, if one with
   /// the model's own control flow was made.
   std::optional<std::set<std::string>> dynamic_;

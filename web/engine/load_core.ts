@@ -80,6 +80,7 @@ class Parts {
       const module = await compiled(file);
       const { exports } = await this.#instantiate(module);
       this.#call('operators_loaded');
+      this.#call('bind_state');
       return exports;
     } catch (error) {
       throw moduleFailed(file, error);

@@ -211,8 +211,8 @@ void EvaluateAttention(EvalContext& context) {
   for (int64_t b = 0; b < form.batch; ++b) {
     float* k = present_k.data<float>() + b * form.kv_heads * form.keys * form.width;
     float* v = present_v.data<float>() + b * form.kv_heads * form.keys * form.value_width;
-    inputs.Keys(b, k);
-    inputs.Values(b, v);
+    inputs.Keys(b, {k, form.keys * form.width});
+    inputs.Values(b, {v, form.keys * form.value_width});
     for (int64_t h = 0; h < form.heads; ++h) {
       if (!bias.empty() && (h == 0 || inputs.mask_per_head())) inputs.Mask(b, h, bias.data());
       inputs.Queries(b, h, 0, form.queries, q.data());

@@ -82,6 +82,14 @@ bool HasAttentionBias(const Node& node);
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,
                               int64_t total);
 
+/// Memory for the keys or values of one image with their past: [kv_heads][keys][width], the heads
+/// `head` elements apart.
+struct JoinedTokens {
+  float* data = nullptr;
+  int64_t head = 0;
+  bool has_past = false;  // it holds the past already
+};
+
 /// The inputs of an attention operator's run, read image by image.
 class AttentionInputs {
  public:
@@ -97,9 +105,9 @@ class AttentionInputs {
   /// Copies tokens from `first` on of one head of q, rotated if the form says so:
   /// out[count][width].
   void Queries(int64_t b, int64_t h, int64_t first, int64_t count, float* out) const;
-  /// Copy k and v behind their past: out[kv_heads][keys][width or value_width]. `out` must be zero.
-  void Keys(int64_t b, float* out) const;
-  void Values(int64_t b, float* out) const;
+  /// Copy k and v behind their past. Tokens without a past or a fresh one are 0.
+  void Keys(int64_t b, const JoinedTokens& out) const;
+  void Values(int64_t b, const JoinedTokens& out) const;
 
  private:
   int64_t Length(int64_t b) const;
@@ -109,7 +117,7 @@ class AttentionInputs {
   void Hide(int64_t b, float* out) const;
   void Rotate(int64_t b, int64_t token, float* row) const;
   void Join(int64_t b, const float* past, const float* fresh, const HeadLayout& layout,
-            int64_t width, bool rotate, float* out) const;
+            int64_t width, bool rotate, const JoinedTokens& out) const;
 
   const AttentionForm& form_;
   std::span<const Tensor* const> inputs_;

@@ -138,12 +138,15 @@ void AttentionInputs::Queries(int64_t b, int64_t h, int64_t first, int64_t count
 }
 
 void AttentionInputs::Join(int64_t b, const float* past, const float* fresh,
-                           const HeadLayout& layout, int64_t width, bool rotate, float* out) const {
+                           const HeadLayout& layout, int64_t width, bool rotate,
+                           const JoinedTokens& out) const {
   const int64_t kept = PastOf(b);
   for (int64_t h = 0; h < form_.kv_heads; ++h) {
-    float* to = out + h * form_.keys * width;
-    if (past)
+    float* to = out.data + h * out.head;
+    std::fill(to + form_.past * width, to + form_.keys * width, 0.0F);
+    if (past && !out.has_past) {
       std::copy_n(past + (b * form_.kv_heads + h) * form_.past * width, form_.past * width, to);
+    }
     for (int64_t t = 0; t < form_.fresh && kept + t < form_.keys; ++t) {
       float* row = to + (kept + t) * width;
       std::copy_n(fresh + layout.At(b, h, t), width, row);
@@ -152,12 +155,12 @@ void AttentionInputs::Join(int64_t b, const float* past, const float* fresh,
   }
 }
 
-void AttentionInputs::Keys(int64_t b, float* out) const {
+void AttentionInputs::Keys(int64_t b, const JoinedTokens& out) const {
   Join(b, data(form_.past_k_slot), data(form_.k_slot), form_.k, form_.width, form_.cos_slot >= 0,
        out);
 }
 
-void AttentionInputs::Values(int64_t b, float* out) const {
+void AttentionInputs::Values(int64_t b, const JoinedTokens& out) const {
   Join(b, data(form_.past_v_slot), data(form_.v_slot), form_.v, form_.value_width, false, out);
 }
 

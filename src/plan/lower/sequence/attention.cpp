@@ -38,7 +38,7 @@ struct Lane {
 class AttentionStep : public StepOf<StepKind::kAttention> {
  public:
   void Fields(PlanArchive& archive) override {
-    archive.Fields(form, scores, mix, places, panel, lanes, mask_in_place, slots, present);
+    archive.Fields(form, scores, mix, places, panel, lanes, mask_in_place, slots, present, grows);
     archive.Kernel(ConvF32Kernels(), kernel, run);
   }
 
@@ -67,6 +67,9 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
   bool mask_in_place = false;
   std::vector<int> slots;     // indexed by input slot of the node; -1 where left out
   int present[2] = {-1, -1};  // slots of the outputs; -1 where nothing reads them
+  /// Whether the keys, or the values, are read where they grow: the output that has their past in
+  /// its memory, or an input.
+  bool grows[2] = {false, false};
   void (*run)(const ConvF32Params*) = nullptr;
 
  private:
@@ -83,22 +86,25 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     const HeadLayout& layout = keys ? form.k : form.v;
     const int64_t width = keys ? form.width : form.value_width;
     const int output = present[keys ? 0 : 1];
+    const bool growing = grows[keys ? 0 : 1];
     if (!form.joins() && output < 0) {
-      return {source.data(keys ? form.k_slot : form.v_slot) + layout.At(b, 0), layout.head,
-              layout.token};
+      const int32_t input = keys ? form.k_slot : form.v_slot;
+      if (!growing) return {source.data(input) + layout.At(b, 0), layout.head, layout.token};
+      const int64_t head = context.Room(slots[static_cast<size_t>(input)]) * width;
+      return {source.data(input) + b * form.kv_heads * head, head, width};
     }
-    const int64_t size = form.kv_heads * form.keys * width;
-    float* to = output >= 0
-                    ? context.Write<float>(output) + b * size
+    const int64_t head = (growing ? context.Room(output) : form.keys) * width;
+    JoinedTokens joined{nullptr, head, growing};
+    joined.data =
+        output >= 0 ? context.Write<float>(output) + b * form.kv_heads * head
                     : reinterpret_cast<float*>(context.Write<uint8_t>(workspace) +
                                                (keys ? places.joined_keys : places.joined_values));
-    std::memset(to, 0, static_cast<size_t>(size) * sizeof(float));
     if (keys) {
-      source.Keys(b, to);
+      source.Keys(b, joined);
     } else {
-      source.Values(b, to);
+      source.Values(b, joined);
     }
-    return {to, form.keys * width, width};
+    return {joined.data, head, width};
   }
 
   void RunImage(const RunContext& context, const AttentionInputs& source, int64_t b) const {
@@ -280,6 +286,12 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
   }
 };
 
+/// The input, or nullptr, of keys or values [batch, heads, tokens, width].
+const Value* ByHeadInput(const Node& node, const AttentionForm& form, bool keys) {
+  const Value* input = node.input(static_cast<size_t>(keys ? form.k_slot : form.v_slot));
+  return input && input->type.StaticShape().size() == 4 && !form.joins() ? input : nullptr;
+}
+
 /// Reserves room for so many floats and returns its offset.
 size_t Take(size_t& end, int64_t rows, int64_t columns) {
   const size_t at = end;
@@ -302,7 +314,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   }
   // The pass that moves a bias in front of the products has not run on this node, so the reference
   // does.
-  if (node.output(3) || HasAttentionBias(node)) return false;
+  if (!node.output(0) || node.output(3) || HasAttentionBias(node)) return false;
   const Tensor* total = node.constant(6);
   const bool grouped = node.op_type == "GroupQueryAttention";
   if (grouped && (total == nullptr || total->count() != 1)) return false;
@@ -324,18 +336,36 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
                                form.keys, form.y.token);
   if (!scores || !mix) return false;
 
+  int present[2] = {-1, -1};
+  bool grows[2] = {false, false};
+  for (const bool keys : {true, false}) {
+    const size_t at = keys ? 0 : 1;
+    const int32_t past = keys ? form.past_k_slot : form.past_v_slot;
+    if (const Value* whole = node.output(1 + at)) {
+      const Value* from = past < 0 ? nullptr : node.input(static_cast<size_t>(past));
+      if (from) present[at] = builder.Grow(from, whole, 2);
+      grows[at] = present[at] >= 0;
+      if (!grows[at]) present[at] = builder.Out(whole);
+    } else if (const Value* input = ByHeadInput(node, form, keys)) {
+      grows[at] = builder.Growing(input) >= 0;
+    }
+  }
   std::vector<int> slots;
   std::vector<int> inputs;
-  for (const Value* input : node.inputs) {
-    slots.push_back(input ? builder.In(input) : -1);
-    if (input) inputs.push_back(slots.back());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    slots.push_back(-1);
+    const Value* input = node.inputs[i];
+    if (input == nullptr) continue;
+    const auto at = static_cast<int32_t>(i);
+    const bool read_as_rows = (grows[0] && (at == form.k_slot || at == form.past_k_slot)) ||
+                              (grows[1] && (at == form.v_slot || at == form.past_v_slot));
+    const int rows = read_as_rows ? builder.Growing(input) : -1;
+    slots.back() = rows >= 0 ? rows : builder.In(input);
+    inputs.push_back(slots.back());
   }
-  std::vector<int> outputs;
-  int present[2] = {-1, -1};
-  for (size_t i = 0; i < 3; ++i) {
-    if (node.output(i) == nullptr) continue;
-    outputs.push_back(builder.Out(node.outputs[i]));
-    if (i > 0) present[i - 1] = outputs.back();
+  std::vector<int> outputs = {builder.Out(node.outputs[0])};
+  for (const int slot : present) {
+    if (slot >= 0) outputs.push_back(slot);
   }
   auto& step = builder.Add<AttentionStep>(node, kernel.name, inputs, outputs);
   step.run = kernel.run;
@@ -344,8 +374,8 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   step.mix = *mix;
   step.panel = panel;
   step.slots = std::move(slots);
-  step.present[0] = present[0];
-  step.present[1] = present[1];
+  std::copy_n(present, 2, step.present);
+  std::copy_n(grows, 2, step.grows);
   const int64_t each = form.queries * form.keys * (form.width + form.value_width);
   step.macs = form.batch * form.heads * each;
   const int64_t threads = std::clamp(builder.options().threads, 1, kMaxThreads);
