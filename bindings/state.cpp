@@ -2,6 +2,7 @@
 #include "session/state.h"
 
 #include <emscripten/bind.h>
+#include <emscripten/emscripten.h>
 
 #include <memory>
 #include <string>

@@ -94,6 +94,29 @@ export interface CoreSession extends CoreObject {
   unbind(id: number): void;
 }
 
+/** What runs of a session remember. */
+export interface CoreState extends CoreObject {
+  run(...feeds: CoreFeeds): CoreResult[] | Failure;
+  pairs():
+    | {
+        past: string;
+        present: string;
+        axis: number;
+        once: boolean;
+        tokens: number;
+        inPlace: boolean;
+      }[]
+    | Failure;
+  bytes(): number;
+  plan(): string | Failure;
+  truncate(pair: number, tokens: number): undefined | Failure;
+  select(images: readonly number[]): undefined | Failure;
+  copy(): CoreState | Failure;
+  /** A copy that lives until the next call; undefined before the first run. */
+  get(pair: number): CoreResult | undefined | Failure;
+  load(...tensors: CoreFeeds): undefined | Failure;
+}
+
 /** Options that the core reads by the rows of src/quant/options.inc. quantize/ has checked them. */
 export type CoreTensorOptions = Readonly<Record<string, unknown>>;
 
@@ -316,6 +339,12 @@ export interface Core {
   useThreads(count: number): void;
   /** Names of the kernels that threads run, separated by spaces, in the order of their numbers. */
   threadKernels(): string;
+  /** Exists after loadOperators(). An axis of -1 is the only open one behind the first. */
+  createState(
+    session: CoreSession,
+    pairs: readonly { past: string; present: string; axis: number; once: boolean }[],
+    room: number,
+  ): CoreState | Failure;
   // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
   weightsOnly(

@@ -160,6 +160,9 @@ export { interpret } from './extend/interpret.js';
 export type { InterpretOptions, InterpretedValue } from './extend/interpret.js';
 export { BoundRun } from './session/bound_run.js';
 export { InferenceSession } from './session/session.js';
+export { SessionState } from './session/state.js';
+export type { StateEntry, StateOptions } from './session/state.js';
+export type { StatePair } from './session/state_pairs.js';
 export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/plan.js';
 export type {
   OrtSessionOptions,

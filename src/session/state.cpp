@@ -72,6 +72,11 @@ int TokenAxis(const Value& input, int given) {
   for (int i = 1; i < rank; ++i) {
     if (!shape[static_cast<size_t>(i)].known()) open.push_back(i);
   }
+  if (given < 0 && open.empty()) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("input '", input.name, "' of type ", TypeToString(input.type), " cannot grow"),
+         {.value = input.name, .hint = "export the model with an open number of past tokens"});
+  }
   if (given >= rank || open.size() != 1) {
     Fail(ErrorCode::kInvalidArgument,
          given >= rank ? StrCat("input '", input.name, "' has no axis ", given)

@@ -1,10 +1,14 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
 // A decoder and the memory of the tokens that it has read.
 
 import { throwIfAborted } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
 import { Tensor, type TensorLike, type TensorType } from '../base/tensor.js';
+import { makeDisposable } from '../engine/heap.js';
 import type { InferenceSession } from '../session/session.js';
-import { type DecoderNames, type Memory, findNames } from './names.js';
+import { type DecoderNames, findNames } from './names.js';
+import { type Past, pastOfSession } from './past.js';
 
 /** Options of {@link Decoder}. */
 export interface DecoderOptions {
@@ -20,31 +24,13 @@ export interface DecoderOptions {
    * `decoder_with_past_model.onnx`).
    */
   first?: InferenceSession;
+  /** The number of tokens to reserve memory for at once. Default: 0; it doubles when it is full. */
+  capacity?: number;
 }
 
 interface Side {
   session: InferenceSession;
   names: DecoderNames;
-}
-
-/** The elements [0, end) of an axis. */
-function sliced(tensor: Tensor, axis: number, end: number): Tensor {
-  const dims = tensor.dims.map((dim, at) => (at === axis ? end : dim));
-  const rows = tensor.dims.slice(0, axis).reduce((a, b) => a * b, 1);
-  const inner = tensor.dims.slice(axis + 1).reduce((a, b) => a * b, 1);
-  const from = tensor.data as Float32Array;
-  const length = tensor.dims[axis]! * inner;
-  const data = new (from.constructor as Float32ArrayConstructor)(rows * end * inner);
-  for (let row = 0; row < rows; row++) {
-    data.set(from.subarray(row * length, row * length + end * inner), row * end * inner);
-  }
-  return new Tensor(tensor.type, data as Tensor['data'], dims);
-}
-
-/** The past of a decoder that has read nothing. */
-function emptyPast({ past, axis }: Memory): Tensor {
-  const dims = past.shape.map((dim, at) => (at === axis ? 0 : typeof dim === 'number' ? dim : 1));
-  return new Tensor(past.type as TensorType, [], dims);
 }
 
 /** Integers of the type that an input takes. */
@@ -65,17 +51,31 @@ export class Decoder {
   readonly #main: Side;
   readonly #first: Side | undefined;
   readonly #feeds: Readonly<Record<string, TensorLike>>;
-  #past = new Map<string, Tensor>();
+  #past: Past;
   #tokens: number[] = [];
   #busy = false;
+
+  declare readonly [Symbol.dispose]: () => void;
+  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /**
    * @param session the decoder; it stays the caller's.
    * @throws RequantError INVALID_ARGUMENT for a model that is no decoder with a past, or when an input is
    * missing in `feeds`.
    */
-  constructor(session: InferenceSession, options: DecoderOptions = {}) {
-    const { feeds = {}, pairs, first } = options;
+  constructor(session: InferenceSession, options?: DecoderOptions);
+  /** @internal A copy of `twin`. */
+  constructor(session: InferenceSession, options: DecoderOptions, twin: Decoder);
+  constructor(session: InferenceSession, options: DecoderOptions = {}, twin?: Decoder) {
+    if (twin) {
+      this.#main = twin.#main;
+      this.#first = twin.#first;
+      this.#feeds = twin.#feeds;
+      this.#past = twin.#past.clone();
+      this.#tokens = [...twin.#tokens];
+      return;
+    }
+    const { feeds = {}, pairs, first, capacity = 0 } = options;
     this.#feeds = feeds;
     this.#main = { session, names: findNames(session, pairs) };
     if (this.#main.names.memory.length === 0) {
@@ -91,6 +91,7 @@ export class Decoder {
       if (missing === undefined) continue;
       throw invalidArgument(`the input "${missing}" is not fed`, missing, 'Give it in `feeds`.');
     }
+    this.#past = pastOfSession(session, this.#main.names.memory, capacity);
   }
 
   /** The ids of the tokens that it has read. */
@@ -132,31 +133,27 @@ export class Decoder {
   }
 
   async #append(tokens: number[], signal: AbortSignal | undefined): Promise<Float32Array> {
-    const begun = this.length > 0;
-    const { session, names } = (!begun && this.#first) || this.#main;
-    const { memory } = this.#main.names;
-    const fetches = [names.logits];
-    for (const { present, cross } of memory) {
-      if (!(cross && begun)) fetches.push(present);
-    }
-    const outputs = await session.run(
-      this.#feedsOf(names, tokens),
-      fetches,
-      signal ? { signal } : {},
-    );
-    const past = new Map(this.#past);
-    for (const { past: input, present, cross } of memory) {
-      if (!(cross && begun)) past.set(input.name, outputs[present]!);
-    }
-    const logits = outputs[names.logits]!;
+    const logits = await this.#run(tokens, signal);
     const all = logits.type === 'float32' ? (logits.data as Float32Array) : logits.toFloat32();
-    this.#past = past;
     this.#tokens = [...this.#tokens, ...tokens];
     return all.slice(all.length - logits.dims.at(-1)!);
   }
 
+  async #run(tokens: number[], signal: AbortSignal | undefined): Promise<Tensor> {
+    const { names } = this.#main;
+    if (this.length > 0 || !this.#first) {
+      return this.#past.run(this.#feedsOf(names, tokens), names.logits, signal);
+    }
+    const { session, names: own } = this.#first;
+    const fetches = [own.logits, ...names.memory.map(({ present }) => present)];
+    const feeds = this.#feedsOf(own, tokens);
+    const outputs = await session.run(feeds, fetches, signal ? { signal } : {});
+    this.#past.take(outputs);
+    return outputs[own.logits]!;
+  }
+
   #feedsOf(names: DecoderNames, tokens: readonly number[]): Record<string, TensorLike> {
-    const { ids, mask, positions, branch, kept, memory, others } = names;
+    const { ids, mask, positions, branch, kept, others } = names;
     const before = this.length;
     const now = tokens.length;
     const feeds: Record<string, TensorLike> = {};
@@ -178,9 +175,6 @@ export class Decoder {
         kept.shape.map(() => 1),
       );
     }
-    for (const one of memory) {
-      feeds[one.past.name] = this.#past.get(one.past.name) ?? emptyPast(one);
-    }
     return feeds;
   }
 
@@ -198,35 +192,21 @@ export class Decoder {
       );
     }
     if (length === this.length) return;
-    const past = new Map<string, Tensor>();
-    if (length > 0) {
-      for (const { past: input, axis, cross } of this.#main.names.memory) {
-        const tensor = this.#past.get(input.name)!;
-        // Some models keep a window of the last tokens only.
-        if (!cross && tensor.dims[axis] !== this.length) {
-          throw invalidArgument(
-            `"${input.name}" holds ${tensor.dims[axis]} of ${this.length} tokens`,
-            input.name,
-            'Make a new Decoder and append the tokens again.',
-          );
-        }
-        past.set(input.name, cross ? tensor : sliced(tensor, axis, length));
-      }
-    }
-    this.#past = past;
+    this.#past.truncate(length, this.length);
     this.#tokens = this.#tokens.slice(0, length);
   }
 
-  /** Another decoder of the same session that has read the same tokens. Nothing is copied. */
+  /** Another decoder of the same session that has read the same tokens. */
   clone(): Decoder {
-    const options: DecoderOptions = { feeds: this.#feeds };
-    const pairs = Object.fromEntries(
-      this.#main.names.memory.map(({ past, present }) => [present, past.name]),
-    );
-    if (this.#first) options.first = this.#first.session;
-    const twin = new Decoder(this.#main.session, { ...options, pairs });
-    twin.#past = new Map(this.#past);
-    twin.#tokens = [...this.#tokens];
-    return twin;
+    return new Decoder(this.#main.session, {}, this);
+  }
+
+  /** Gives the memory of the past back; the session stays usable. */
+  dispose(): void {
+    this.#past.dispose();
   }
 }
+
+makeDisposable(Decoder, function (this: Decoder) {
+  this.dispose();
+});

@@ -3,6 +3,7 @@
 import { invalidArgument } from '../base/errors.js';
 import type { InferenceSession } from '../session/session.js';
 import type { ValueMetadata } from '../session/plan.js';
+import { pastOf, statePairs } from '../session/state_pairs.js';
 
 /** @internal A pair of values: what a run gives for the next run. */
 export interface Memory {
@@ -37,12 +38,6 @@ export interface DecoderNames {
 const find = (session: InferenceSession, ...names: string[]): ValueMetadata | undefined =>
   session.inputMetadata.find(({ name }) => names.includes(name));
 
-/** The names of pasts that go with the output of that name, as Optimum and onnxruntime-genai write them. */
-const pastsOf = (present: string): string[] => [
-  present.replace(/^present(_key_values)?/, 'past_key_values'),
-  present.replace(/^present/, 'past'),
-];
-
 function lengthAxis({ name, shape }: ValueMetadata): number {
   const open = shape.flatMap((dim, axis) => (typeof dim === 'number' || axis === 0 ? [] : [axis]));
   if (open.length === 1) return open[0]!;
@@ -72,16 +67,16 @@ export function findNames(
   const branch = find(session, 'use_cache_branch');
   const kept = find(session, 'num_logits_to_keep', 'logits_to_keep');
   const logits = session.outputNames.find((name) => name === 'logits') ?? session.outputNames[0]!;
-  const memory: Memory[] = [];
-  for (const present of session.outputNames) {
-    const given = pairs?.[present];
-    const past = find(session, ...(given === undefined ? pastsOf(present) : [given]));
-    if (!past && given !== undefined) {
-      throw invalidArgument(`the model has no input "${given}"`, 'pairs', 'See inputNames.');
-    }
-    if (!past || past === ids) continue;
-    memory.push({ past, present, axis: lengthAxis(past), cross: /encoder|cross/.test(past.name) });
-  }
+  const { inputMetadata: inputs, outputNames: outputs } = session;
+  const named = outputs.flatMap((present) => {
+    const past = pairs?.[present] ?? pastOf(present, inputs);
+    return past === undefined ? [] : [{ past, present }];
+  });
+  const checked = named.length > 0 ? statePairs(named, inputs, outputs) : [];
+  const memory: Memory[] = checked.map(({ past: name, present, once = false }) => {
+    const past = find(session, name)!;
+    return { past, present, axis: lengthAxis(past), cross: once };
+  });
   const known = [ids, mask, positions, branch, kept, ...memory.map(({ past }) => past)];
   const others = session.inputNames.filter((name) => !known.some((one) => one?.name === name));
   const lost = others.find((name) => /^past/.test(name));

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1006e3, brotli: 304e3 };
-const OPERATORS_LIMIT = { raw: 737e3, brotli: 237e3 };
+const MAIN_LIMIT = { raw: 1009e3, brotli: 305e3 };
+const OPERATORS_LIMIT = { raw: 768e3, brotli: 246e3 };
 const TOOLS_LIMIT = { raw: 690e3, brotli: 216e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 

@@ -1,7 +1,7 @@
 // Runs of sessions on the calling thread.
 
 import { throwIfAborted } from '../base/abort.js';
-import { type RequantError, invalidArgument } from '../base/errors.js';
+import { RequantError, invalidArgument } from '../base/errors.js';
 import { type Tensor, bytesOf } from '../base/tensor.js';
 import type { CoreResult, CoreSession } from '../core.js';
 import {
@@ -20,6 +20,8 @@ import { CoreRun } from './core_run.js';
 import type { Executor } from './executor.js';
 import { type Targets, checkTarget } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
+import { SessionState } from './state.js';
+import type { StatePair } from './state_pairs.js';
 
 function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
   return Object.freeze(
@@ -110,6 +112,24 @@ export class LocalExecutor implements Executor {
 
   bind(feeds: Feeds, targets: Targets | undefined): BoundRun {
     return new BoundRun(this.#handle, ownFeeds(feeds), targets);
+  }
+
+  state(pairs: readonly StatePair[], capacity: number): SessionState {
+    const { core } = this.#handle;
+    const given = pairs.map(({ past, present, axis = -1, once = false }) => {
+      return { past, present, axis, once };
+    });
+    // A model without the extended operators has no pair that could stay in place, nor their code.
+    if (typeof core.createState !== 'function') {
+      throw new RequantError('UNSUPPORTED', 'the model has no operator that reads a past', {
+        hint: 'Feed the outputs of the last run to InferenceSession.run instead.',
+      });
+    }
+    const state = this.#handle.call((session) => core.createState(session, given, capacity));
+    return new SessionState(
+      new Handle(core, state, 'state'),
+      this.outputs.map(({ name }) => name),
+    );
   }
 
   plan(): Plan | undefined {

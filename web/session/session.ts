@@ -17,6 +17,8 @@ import { createLocal } from './create.js';
 import { type Executor, currentProxy } from './executor.js';
 import { type Fetches, type RunOptions, fetchTargets, runArguments } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
+import { type SessionState, type StateOptions, checkStateOptions } from './state.js';
+import { type StatePair, statePairs } from './state_pairs.js';
 import { type SessionOptions, checkSessionOptions } from './session_options.js';
 import { type ChromeTrace, since, toChromeTrace } from './trace.js';
 
@@ -146,6 +148,25 @@ export class InferenceSession {
    */
   bind(feeds: Feeds, fetches?: Fetches): BoundRun {
     return this.#executor.bind(feeds, fetchTargets(fetches, this.#fetchable));
+  }
+
+  /**
+   * Makes runs that remember: outputs that the next run takes as inputs stay in the engine, and where a
+   * Concat or an attention operator joins them with new tokens, only those are written. For decoders,
+   * {@link requant/generate!Decoder} and its generate() are simpler.
+   *
+   * @param pairs The input for each such output, `{ 'present.0.key': 'past_key_values.0.key' }`, or a list
+   * with more of each; 'auto' finds the names of Optimum and onnxruntime-genai. Default: 'auto'.
+   * @throws RequantError INVALID_ARGUMENT for names that the model does not have, or a past of which no axis is
+   * open; UNSUPPORTED for a session of fixed shapes, of a saved plan, or in a Worker.
+   */
+  state(
+    pairs: 'auto' | Readonly<Record<string, string>> | readonly StatePair[] = 'auto',
+    options: StateOptions = {},
+  ): SessionState {
+    checkStateOptions(options);
+    const found = statePairs(pairs, this.inputMetadata, this.outputNames);
+    return this.#executor.state(found, options.capacity ?? 0);
   }
 
   /**

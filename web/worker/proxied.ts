@@ -10,6 +10,7 @@ import { type Executor, useProxy } from '../session/executor.js';
 import type { Targets } from '../session/fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from '../session/plan.js';
 import type { SessionOptions } from '../session/session_options.js';
+import type { SessionState } from '../session/state.js';
 import type { WorkerSession } from './remote.js';
 import { type RequantWorker, createWorker } from './worker.js';
 
@@ -42,6 +43,13 @@ class ProxiedExecutor implements Executor {
 
   bind(): BoundRun {
     throw notHere('bind');
+  }
+
+  state(): SessionState {
+    throw new RequantError('UNSUPPORTED', 'a session in a Worker of env.wasm.proxy has no state', {
+      value: 'env.wasm.proxy',
+      hint: 'Set env.wasm.proxy to false, and run in a Worker of your own.',
+    });
   }
 
   plan(): Plan | undefined {
