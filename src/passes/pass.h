@@ -16,6 +16,8 @@ struct PassContext {
   size_t max_constant_bytes = size_t{64} << 20;
   /// Passes make no constant more than this many times as large as its operands, except small ones.
   size_t max_constant_growth = 8;  // as when a byte becomes its bits (quant/weights/pack_weights.h)
+  /// Whether the graph is planned for its shapes and never written to a file.
+  bool for_plan = false;
 };
 
 enum class PassRole : uint8_t {

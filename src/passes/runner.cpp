@@ -65,6 +65,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
   CheckNames(all, options.disable);
   PipelineReport report;
   PassContext context;
+  context.for_plan = options.for_plan;
   if (options.dump) options.dump("", graph);
   std::vector<const Pass*> passes;
   for (const Pass* pass : all) {

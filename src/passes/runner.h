@@ -20,6 +20,7 @@ struct PipelineOptions {
   double (*now)() = nullptr;
   /// The most often that the pipeline is repeated until nothing changes.
   int max_rounds = 10;
+  bool for_plan = false;  // PassContext::for_plan
 #ifdef NDEBUG
   bool verify = false;
 #else

@@ -35,6 +35,7 @@ void SetInputShapes(Graph& graph, const std::vector<Shape>& input_shapes) {
 bool FuseAttentionNow(Graph& graph) {
   PipelineOptions options;
   options.only = {"FuseAttention"};
+  options.for_plan = true;
   options.max_rounds = 1;
   return RunPasses(graph, options).passes.front().changed;
 }
@@ -101,6 +102,7 @@ SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input
   if (branches) RunPasses(graph);
   PipelineOptions options;
   options.only = {"FuseOps"};
+  options.for_plan = true;
   const bool resolved = !known && !branches && ResolveShapes(graph);
   if (resolved && !FuseAttentionNow(graph)) {
     // One walk has done what the passes below reach in several rounds.

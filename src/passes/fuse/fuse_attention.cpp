@@ -71,7 +71,8 @@ Value* Guarded(const Graph& graph, Value* weights) {
 
 class Rewriter {
  public:
-  Rewriter(Graph& graph, Node* softmax) : graph_(graph), near_(softmax) {}
+  Rewriter(Graph& graph, Node* softmax, bool for_plan)
+      : graph_(graph), near_(softmax), for_plan_(for_plan) {}
 
   bool Run() {
     Value* weights = Guarded(graph_, near_->output());
@@ -204,7 +205,8 @@ class Rewriter {
       }
       sum = sum ? AddNear(graph_, near_, "Add", {sum, value}, {DType::kFloat32, {}}) : value;
     }
-    return sum ? Stretched(sum, plain, onnx ? 2 : 4) : nullptr;
+    // A plan reads a row for all queries as it is, and then nothing depends on their number.
+    return sum && !for_plan_ ? Stretched(sum, plain, onnx ? 2 : 4) : sum;
   }
 
   /// Widens a mask: onnxruntime needs a row for every query, and four dimensions for
@@ -252,6 +254,7 @@ class Rewriter {
 
   Graph& graph_;
   Node* near_;
+  bool for_plan_;
   Node* mix_ = nullptr;
   bool cut_out_ = false;  // whether the last mask was cut out for open lengths
 };
@@ -265,9 +268,9 @@ bool IsLastSoftmax(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-bool FuseAttention(Graph& graph, PassContext&) {
-  return RewriteNodes(graph, [](Graph& g, Node* node) {
-    return IsLastSoftmax(g, *node) && Rewriter(g, node).Run();
+bool FuseAttention(Graph& graph, PassContext& context) {
+  return RewriteNodes(graph, [&](Graph& g, Node* node) {
+    return IsLastSoftmax(g, *node) && Rewriter(g, node, context.for_plan).Run();
   });
 }
 

@@ -97,10 +97,17 @@ class FollowingPlan : public OpenPlan {
   /// Gives the slots their memory, with room for those that grow.
   void LayOut(int tries);
 
+  /// A Reshape that a pass made part of another operator, as those that split and join heads.
+  struct UsedReshape {
+    const Node* node = nullptr;  // of the prepared model
+    Shape from, to;              // when the plan was made
+    bool IsTheSame() const;
+  };
   /// How a constant that is computed from shapes reaches the plan's graph.
   struct Source {
-    Value* value = nullptr;  // the constant of that name in the plan's graph
-    bool fixed = false;      // a pass has used up its contents, so they must not change
+    Value* value = nullptr;             // the constant of that name in the plan's graph
+    bool fixed = false;                 // a pass has used up its contents, so they must not change
+    std::vector<UsedReshape> reshapes;  // of which it is the target, and which must stay the same
   };
 
   PlanOptions options_;
@@ -149,6 +156,19 @@ OpenPlanResult FollowingPlan::Make(const PreparedModel& model, const std::vector
   return {std::move(made), false};
 }
 
+/// Whether every dimension of the result is the number that it was, or, as it was, that of the same
+/// axis of the input.
+bool FollowingPlan::UsedReshape::IsTheSame() const {
+  const Shape now = node->input(0)->type.StaticShape();
+  const Shape result = node->output()->type.StaticShape();
+  if (now.size() != from.size() || result.size() != to.size()) return false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const bool copies = i < from.size() && to[i] == from[i] && result[i] == now[i];
+    if (result[i] != to[i] && !copies) return false;
+  }
+  return true;
+}
+
 bool FollowingPlan::Relate(const PreparedModel& model, const std::vector<Shape>& before) {
   const Graph& from = followed_.graph();
   const Graph& to = *plan_->graph;
@@ -175,11 +195,18 @@ bool FollowingPlan::Relate(const PreparedModel& model, const std::vector<Shape>&
     Source& source = sources_[value->position];
     Value* same = to.FindValue(value->name);
     source.value = same && same->is_constant() ? same : nullptr;
-    source.fixed =
-        std::any_of(value->consumers.begin(), value->consumers.end(), [&](const Node* reader) {
-          if (followed_.IsFolded(*reader)) return false;
-          return !lives[reader->position] || source.value == nullptr;
-        });
+    for (const Node* reader : value->consumers) {
+      if (followed_.IsFolded(*reader)) continue;
+      if (lives[reader->position] && source.value) continue;
+      const Value* from = reader->input(0);
+      const Value* result = reader->output();
+      if (reader->Is(Op::kReshape) && reader->input(1) == value.get() && from->type.IsStatic() &&
+          result->type.IsStatic()) {
+        source.reshapes.push_back({reader, from->type.StaticShape(), result->type.StaticShape()});
+      } else {
+        source.fixed = true;
+      }
+    }
   }
   if (living == to.nodes().size()) return true;
   // Passes made nodes for these shapes. What they wrote into them must not follow from dimensions
@@ -258,7 +285,10 @@ bool FollowingPlan::Retype(const std::vector<Shape>& shapes) {
   }
   for (const Value* value : followed_.changed_constants()) {
     const Source& source = sources_[value->position];
-    if (source.fixed) return false;
+    if (source.fixed || !std::all_of(source.reshapes.begin(), source.reshapes.end(),
+                                     [](const UsedReshape& used) { return used.IsTheSame(); })) {
+      return false;
+    }
     if (source.value == nullptr) continue;
     source.value->constant = value->constant;
     source.value->type = value->type;
