@@ -58,6 +58,22 @@ std::vector<std::string> StepsOf(const Session& session) {
   return out;
 }
 
+TEST(OpenShapes, WindowsOverNothingButPadding) {
+  const Graph graph = ParseGraph(R"(graph "" opset 17
+input %x: float32[1, 2, N, 3]
+const %w: float32[2, 2, 3, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6, 5, 4, 3, 2, 1}
+const %d: float32[2, 1, 3, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 4, 3, 2, 1}
+const %b: float32[2] = {0.5, -2}
+%y = Conv(%x, %w, %b) {pads = [2, 1, 2, 1]}
+%z = Conv(%x, %d, %b) {pads = [2, 1, 2, 1], group = 2}
+output %y
+output %z
+)");
+  Session session(graph, {});
+  for (const int64_t rows : {3, 0, 1, 0})
+    ExpectSame(session, graph, {{"x", Ramp({1, 2, rows, 3})}});
+}
+
 TEST(OpenShapes, OneWalkFindsWhatThePassesFind) {
   const Graph open = ParseGraph(Tokens("N"));
   Session session(open, {});

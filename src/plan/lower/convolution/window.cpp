@@ -33,7 +33,9 @@ bool SetOutputStride(ConvGeometry& geometry, size_t elements) {
 
 std::optional<ConvGeometry> GeometryOf(const Node& node, const Shape& input, const Shape& output,
                                        std::vector<int64_t> kernel) {
-  if ((input.size() != 3 && input.size() != 4) || NumElements(output) == 0) return std::nullopt;
+  // A window over nothing but padding has a result, which the reference computes.
+  const bool empty = NumElements(input) == 0 || NumElements(output) == 0;
+  if ((input.size() != 3 && input.size() != 4) || empty) return std::nullopt;
   const Window window = ReadWindow(node.attributes, std::move(kernel));
   const size_t last = window.rank() - 1;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 8;
