@@ -5,12 +5,13 @@ import { describe, test } from 'node:test';
 import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
 import { feedsOf, randomSource, runTheirs } from './ort_operators.mjs';
 import { float } from './ort_quantized.mjs';
+import { roundsOf } from './rounds.mjs';
 
-const ROUNDS = process.env.REQUANT_LONG ? 200 : 24;
+const [FIRST, END] = roundsOf(24, 200);
 
 function cases(name, run) {
-  test(`${name}: ${ROUNDS} random cases`, async () => {
-    for (let round = 0; round < ROUNDS; round++) {
+  test(`${name}: random cases ${FIRST} to ${END - 1}`, async () => {
+    for (let round = FIRST; round < END; round++) {
       const random = randomSource(name.length * 977 + round * 7919 + 1);
       const pick = (lo, hi) => lo + Math.floor(random() * (hi - lo + 1));
       for (let i = 0; i < 9; i++) random();

@@ -6,8 +6,9 @@ import { describe, test } from 'node:test';
 import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
 import { feedsOf, graph, randomSource, runOurs, same } from './ort_operators.mjs';
 import { constant, float, integers, product, range, scale, zero } from './ort_quantized.mjs';
+import { roundsOf } from './rounds.mjs';
 
-const ROUNDS = process.env.REQUANT_LONG ? 200 : 24;
+const ROUNDS = roundsOf(24, 200);
 
 const both = (opset, inputs, body, outputs = ['y'], options = {}) =>
   same(opset, inputs, body, outputs, {
@@ -17,9 +18,9 @@ const both = (opset, inputs, body, outputs = ['y'], options = {}) =>
   });
 
 /** A test of random cases: `run(pick, random)`, where pick(a, b) is an integer from a to b. */
-function cases(name, run, rounds = ROUNDS) {
-  test(`${name}: ${rounds} random cases`, async () => {
-    for (let round = 0; round < rounds; round++) {
+function cases(name, run, [first, end] = ROUNDS) {
+  test(`${name}: random cases ${first} to ${end - 1}`, async () => {
+    for (let round = first; round < end; round++) {
       const random = randomSource(name.length * 977 + round * 7919 + 1);
       const pick = (lo, hi) => lo + Math.floor(random() * (hi - lo + 1));
       for (let i = 0; i < 9; i++) random(); // the first numbers of similar seeds are similar

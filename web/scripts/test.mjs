@@ -34,8 +34,6 @@ function testNative() {
     run('cmake', ['--preset', 'native']);
   }
   run('cmake', ['--build', '--preset', 'native', '-j2']);
-  // A third of its long form: the rest takes five minutes under the sanitizers.
-  if (process.env.CI) process.env.REQUANT_QUANTIZE_SEEDS ??= '2000';
   longInCi(() => run('ctest', ['--preset', 'native', '-j2']));
 }
 

@@ -11,6 +11,7 @@
 #include "base/str_cat.h"
 #include "ir/extract.h"
 #include "support/random_graphs/random_graph.h"
+#include "support/seeds.h"
 
 namespace requant {
 namespace {
@@ -140,9 +141,10 @@ void ExpectSame(const Graph& graph, const std::vector<Tensor>& expected,
 }
 
 TEST(GeneratedC, NetworksOfIntegersAreTheInterpretersBits) {
-  const uint64_t count = std::getenv("REQUANT_LONG") ? 160 : 24;
+  const testing::Seeds seeds = testing::SeedsOf(24, 160);
+  const uint64_t count = seeds.count();
   uint64_t checked = 0;
-  for (uint64_t seed = 3000; seed < 3000 + count; ++seed) {
+  for (uint64_t seed = 3000 + seeds.first; seed < 3000 + seeds.end; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed + 1'000'000);
     const auto [integer, feeds] = RandomIntegers(seed, dice);
@@ -175,9 +177,9 @@ Graph WhatHasC(const Graph& graph, RequantizeMode mode, std::map<std::string, in
 }
 
 TEST(GeneratedC, OperatorsOfAnyGraphAreTheInterpretersValues) {
-  const uint64_t count = std::getenv("REQUANT_LONG") ? 400 : 80;
+  const testing::Seeds seeds = testing::SeedsOf(80, 400);
   std::map<std::string, int> ops;
-  for (uint64_t seed = 0; seed < count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     SCOPED_TRACE(seed);
     RandomGraph made = GraphMaker(seed, false).Make();
     const Graph whole(std::move(made.graph));

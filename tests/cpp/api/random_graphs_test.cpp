@@ -8,6 +8,7 @@
 
 #include "api/requant.h"
 #include "support/random_graphs/random_graph.h"
+#include "support/seeds.h"
 
 namespace requant {
 namespace {
@@ -91,9 +92,10 @@ bool RunsQuantized(const RandomGraph& random, uint64_t seed) {
 }
 
 TEST(RandomGraphs, RunAsTheInterpreterHasThem) {
-  const uint64_t count = std::getenv("REQUANT_LONG") ? 4000 : 800;
+  const testing::Seeds seeds = testing::SeedsOf(800, 4000);
+  const uint64_t count = seeds.count();
   uint64_t floats = 0, quantized = 0;
-  for (uint64_t seed = 0; seed < count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     const bool smooth = seed % 2 == 0;
     const RandomGraph random = GraphMaker(seed, smooth).Make();
     floats += RunsAsFloats(random, smooth) ? 1 : 0;

@@ -11,6 +11,7 @@
 #include "api/random_network.h"
 #include "kernels/list.h"
 #include "support/random_graphs/dice.h"
+#include "support/seeds.h"
 #include "support/thread_runner.h"
 
 namespace requant {
@@ -71,9 +72,10 @@ class RandomNetworks : public ::testing::Test {
 };
 
 TEST_F(RandomNetworks, AnyRowsGiveTheSameBits) {
-  const uint64_t count = std::getenv("REQUANT_LONG") ? 600 : 150;
+  const testing::Seeds seeds = testing::SeedsOf(150, 600);
+  const uint64_t count = seeds.count();
   uint64_t checked = 0;
-  for (uint64_t seed = 0; seed < count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed + 1'000'000);
     const auto [integer, feeds] = RandomIntegers(seed, dice);

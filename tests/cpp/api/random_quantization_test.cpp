@@ -18,6 +18,7 @@
 #include "quant/observers/observer.h"
 #include "quant/recover/recovery.h"
 #include "support/random_graphs/random_graph.h"
+#include "support/seeds.h"
 
 /// A function of the sanitizers, if there are any: it sets a callback that runs before a report
 /// ends the program.
@@ -333,9 +334,11 @@ TEST_F(RandomQuantization, RunsInASessionOfItsOwn) {
   };
   if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(&SayWhichSeed);
   const auto one = number("REQUANT_QUANTIZE_SEED");
-  const uint64_t count =
-      number("REQUANT_QUANTIZE_SEEDS").value_or(std::getenv("REQUANT_LONG") ? 6000 : 600);
-  for (uint64_t seed = one.value_or(0); seed < (one ? *one + 1 : count); ++seed) {
+  testing::Seeds seeds = testing::SeedsOf(600, 6000);
+  if (const auto wanted = number("REQUANT_QUANTIZE_SEEDS")) seeds = {0, *wanted};
+  const uint64_t count = seeds.count();
+  if (one) seeds = {*one, *one + 1};
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     SCOPED_TRACE(StrCat("REQUANT_QUANTIZE_SEED=", seed));
     at_work = seed;
     try {
