@@ -1,6 +1,4 @@
 // Binds what sessions remember (src/session/state.h), in the module of the extended operators.
-#include "session/state.h"
-
 #include <emscripten/bind.h>
 #include <emscripten/emscripten.h>
 

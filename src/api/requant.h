@@ -39,6 +39,7 @@
 #include "quant/weights/weight_only.h"
 #include "report/compare.h"
 #include "session/session.h"
+#include "session/state.h"
 #include "tensor/half.h"
 #include "tflite/read.h"
 #include "train/trainer.h"

@@ -229,7 +229,8 @@ const %zero: float32[] = {0.0}
 const %last: int64[1] = {1}
 const %image: int64[2] = {2, 3}
 %head = Conv(%x, %w) "head"
-%branch = If(%c, %head, %v, %head) {then_branch = { graph "" opset 17
+%chosen = Equal(%c, %go)
+%branch = If(%chosen, %head, %v, %head) {then_branch = { graph "" opset 17
 capture %a: float32[N, 4, 4, 4]
 capture %p: float32[4, 4, 1, 1]
 %z = Conv(%a, %p) "inside"
@@ -305,6 +306,27 @@ test('control flow and shapes that depend on data', async () => {
   for (const requantize of ['fixed', 'float']) await checkRoundTrip(eight, { requantize }, runs);
   await checkRoundTrip(eight.toOnnx({ format: 'qdq' }), {}, runs);
   for (const one of [session, loaded, eight, parsed]) one.dispose();
+});
+
+test('a model with an input that chooses branches is saved for both', async () => {
+  const model = await parseModel(PROGRAM.replace('If(%chosen', 'If(%c'));
+  const runs = [true, false].flatMap((taken) => [3, 0].map((n) => programFeeds(2, taken, n)));
+  const session = await InferenceSession.create(model);
+  const loaded = await (async () => {
+    await session.run(runs[0]);
+    return InferenceSession.create(session.toPlan());
+  })();
+  // The branches are taken before planning in one, and are programs in the other.
+  for (const feeds of runs) {
+    const wanted = await session.run(feeds);
+    for (const [name, { data, dims }] of Object.entries(await loaded.run(feeds))) {
+      assert.deepEqual(dims, wanted[name].dims);
+      data.forEach((value, at) => {
+        const other = Number(wanted[name].data[at]);
+        assert.ok(Math.abs(Number(value) - other) <= 1e-6 * Math.max(1, Math.abs(other)), name);
+      });
+    }
+  }
 });
 
 test('damage is found wherever it is', async () => {

@@ -12,54 +12,14 @@
 #include "plan/builder.h"
 #include "plan/compile.h"
 #include "plan/journal.h"
+#include "plan/open/same_network.h"
 #include "plan/pack_activations.h"
 
 namespace requant {
 namespace {
 
-/// Constants of at most so many bytes are compared; larger ones must be the same memory.
-constexpr size_t kComparedBytes = 1 << 16;
 /// A new layout of the arena tries few placements, since it delays a run.
 constexpr int kFewTries = 2;
-
-std::vector<std::string_view> NamesOf(const std::vector<Value*>& values) {
-  std::vector<std::string_view> names;
-  for (const Value* value : values) names.push_back(value ? std::string_view(value->name) : "");
-  return names;
-}
-
-bool SameWiring(const Node& a, const Node& b) {
-  return a.op_type == b.op_type && a.domain == b.domain && NamesOf(a.inputs) == NamesOf(b.inputs) &&
-         NamesOf(a.outputs) == NamesOf(b.outputs);
-}
-
-bool SameContents(const Tensor& a, const Tensor& b) {
-  return a.bytes() <= kComparedBytes ? a.SameBits(b) : a.raw() == b.raw();
-}
-
-/// Whether two specializations of a model are the same network, apart from types and from constants
-/// that `is_known` names.
-template <typename IsKnown>
-bool SameNetwork(const Graph& a, const Graph& b, IsKnown is_known) {
-  return std::equal(
-      a.nodes().begin(), a.nodes().end(), b.nodes().begin(), b.nodes().end(),
-      [&](const auto& x, const auto& y) {
-        if (x->name != y->name || x->group != y->group || !SameWiring(*x, *y) ||
-            !SameAttributes(x->attributes, y->attributes)) {
-          return false;
-        }
-        for (size_t i = 0; i < x->inputs.size(); ++i) {
-          const Value* p = x->inputs[i];
-          const Value* q = y->inputs[i];
-          if (p == nullptr) continue;
-          if (p->is_constant() != q->is_constant()) return false;
-          if (p->is_constant() && !is_known(p->name) && !SameContents(p->constant, q->constant)) {
-            return false;
-          }
-        }
-        return true;
-      });
-}
 
 /// Whether the shapes differ in dimensions above 1 only.
 bool CanFollow(const std::vector<Shape>& before, const std::vector<Shape>& shapes) {

@@ -10,6 +10,7 @@
 #include "kernels/softmax/table.h"
 #include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/sequence/score_rows.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
@@ -191,8 +192,8 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     if (form.softcap != 0) {
       for (int i = 0; i < total; ++i) {
         const Lane& lane = used[static_cast<size_t>(i)];
-        Cap(products[i].output, count, lane.mask ? lane.mask + query * lane.mask_stride : nullptr,
-            lane.mask_stride);
+        CapScores(products[i].output, count, form.keys, form.softcap,
+                  lane.mask ? lane.mask + query * lane.mask_stride : nullptr, lane.mask_stride);
       }
     }
     RunLanes(context, SoftmaxRow(), rows, total);
@@ -223,22 +224,6 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     }
   }
 
-  static auto SoftmaxRow() -> void (*)(const SoftmaxF32Params*) {
-    void (*best)(const SoftmaxF32Params*) = nullptr;
-    for (const SoftmaxF32Kernel& row : SoftmaxF32Kernels()) {
-      if (row.op == SoftmaxOp::kSoftmax) best = row.run;
-    }
-    return best;
-  }
-
-  static auto BinaryRow(BinaryF32Op op) -> void (*)(const BinaryF32Params*) {
-    void (*best)(const BinaryF32Params*) = nullptr;
-    for (const BinaryF32Kernel& row : BinaryF32Kernels()) {
-      if (row.op == op) best = row.run;
-    }
-    return best;
-  }
-
   /// out[count][width] = scale * q
   void Scale(const AttentionInputs& source, int64_t b, int64_t h, int64_t query, int64_t count,
              float* out) const {
@@ -255,34 +240,6 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     call.lo = -std::numeric_limits<float>::infinity();
     call.hi = std::numeric_limits<float>::infinity();
     BinaryRow(BinaryF32Op::kMul)(&call);
-  }
-
-  /// cap * tanh(score / cap) + mask
-  void Cap(float* scores_at, int64_t count, const float* mask, int64_t mask_stride) const {
-    const float inverse = 1 / form.softcap;
-    BinaryF32Params call{};
-    call.a = scores_at;
-    call.b = &inverse;
-    call.out = scores_at;
-    call.rows = static_cast<size_t>(count);
-    call.cols = call.out_row_stride = call.a_row_stride = static_cast<size_t>(form.keys);
-    call.a_step = 1;
-    call.lo = -std::numeric_limits<float>::infinity();
-    call.hi = std::numeric_limits<float>::infinity();
-    BinaryRow(BinaryF32Op::kMul)(&call);
-    UnaryF32Params tanh{};
-    tanh.in = tanh.out = scores_at;
-    tanh.n = call.rows * call.cols;
-    for (const UnaryF32Kernel& row : UnaryF32Kernels()) {
-      if (row.op == UnaryF32Op::kTanh && row.isa != std::string_view("scalar")) row.run(&tanh);
-    }
-    call.b = &form.softcap;
-    BinaryRow(BinaryF32Op::kMul)(&call);
-    if (mask == nullptr) return;
-    call.b = mask;
-    call.b_step = 1;
-    call.b_row_stride = static_cast<size_t>(mask_stride);
-    BinaryRow(BinaryF32Op::kAdd)(&call);
   }
 };
 
