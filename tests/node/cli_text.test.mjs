@@ -74,6 +74,7 @@ const CALLS = {
   verify: [MODEL, QUANTIZED, ...SAMPLES],
   tune: [MODEL, '-o', at('tuned.json'), '--budget', '50'],
   bench: [MODEL, '--runs', '2'],
+  fingerprint: [],
 };
 const MORE_CALLS = [
   ['optimize', MODEL, '-o', at('s.onnx'), '--substitute', 'SubstituteSigmoid', ...SAMPLES],

@@ -17,6 +17,7 @@ import {
 } from './args.js';
 import { benchSpec, runBench } from './bench.js';
 import { compareSpec, runCompare } from './comparing.js';
+import { fingerprintSpec, runFingerprint } from './fingerprinting.js';
 import { generateSpec, runGenerate } from './generating.js';
 import { inspect, inspectSpec, optimize, optimizeSpec, runOnce, runSpec } from './models.js';
 import { type Streams, printableStreams, processStreams } from './output.js';
@@ -49,6 +50,7 @@ export const commands: readonly Command[] = [
   { spec: verifySpec, action: runVerify },
   { spec: tuneSpec, action: runTune },
   { spec: benchSpec, action: runBench },
+  { spec: fingerprintSpec, action: runFingerprint },
 ];
 
 function help(): string {
