@@ -1,4 +1,4 @@
-// The unchanged pages of README.md and docs/*.md in Chromium, in a folder where the package is installed.
+// The unchanged pages of the documents in Chromium, in a folder where the package is installed.
 
 import assert from 'node:assert/strict';
 import { createReadStream, cpSync, existsSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,9 @@ import { ROOT, launch, openPage } from './browser.mjs';
 
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' };
 const pages = documentFiles().flatMap((file) =>
-  readDocument(file, textOf(file)).blocks.filter(({ language }) => language === 'html'),
+  readDocument(file, textOf(file)).blocks.filter(
+    ({ language, attributes }) => language === 'html' && !attributes.needs,
+  ),
 );
 let browser;
 let folder;

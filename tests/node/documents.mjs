@@ -1,4 +1,4 @@
-// The code blocks of README.md and docs/*.md: finds them, checks them without running, and runs them.
+// The code blocks of README.md and of the documents in docs and docs/guides: finds them, checks them without running, and runs them.
 //
 // The line that opens a block names its language and may have attributes:
 //
@@ -38,6 +38,31 @@ export const documents = {
   'docs/bundlers.md': { places: ['package'] },
   'docs/cli.md': { places: ['clone'] },
   'docs/conformance.md': { places: ['clone'] },
+  ...Object.fromEntries(
+    [
+      'accuracy',
+      'audio',
+      'cdn',
+      'cold_start',
+      'detection',
+      'determinism',
+      'memory',
+      'microcontrollers',
+      'samples',
+      'start',
+      'threads',
+      'training',
+      'transformers',
+      'which_bits',
+      'workers',
+    ].map((name) => [
+      `docs/guides/${name}.md`,
+      {
+        places: ['package'],
+        files: { 'model.onnx': 'demos/models/fashion_mnist.onnx', data: 'demos/data' },
+      },
+    ]),
+  ),
   'docs/lexicon.md': { places: ['clone'] },
   'docs/migrating.md': {
     places: ['package'],
@@ -55,6 +80,7 @@ export const needs = {
   page: 'it needs a page: it is type-checked against the DOM here, tests/browser opens the whole pages',
   bundler: 'it needs a bundler: tests/browser/bundlers runs the same lines',
   hub: 'it needs @huggingface/transformers and a model of its hub: tests/node/transformers has local ones',
+  server: 'it needs a server of its own: tests/browser/worker_paths imports from another origin',
   networks: 'it needs networks and data that are no part of a clone',
   time: 'it measures for minutes, and builds or fetches what it measures',
   install: 'it gets the project and installs it, as this test did by itself',
@@ -68,7 +94,8 @@ const markdownIn = (folder) =>
     .map((name) => path.join(folder, name));
 
 /** All documents. */
-export const documentFiles = () => [...markdownIn('.'), ...markdownIn('docs')];
+export const documentFiles = () =>
+  ['.', 'docs', 'docs/guides'].flatMap((folder) => markdownIn(folder));
 
 /** Documents for developers and dated notes: only their links are checked. */
 export const otherFiles = () => [
@@ -275,7 +302,11 @@ export const placesOf = ({ file, attributes }) =>
 /** The name of the file that a block becomes. */
 export function fileName({ attributes, file, line, language }) {
   const extension = { js: 'mjs', json: 'json', html: 'html', c: 'c', sh: 'sh' }[language];
-  const name = path.basename(file, '.md').toLowerCase();
+  const name = file
+    .replace(/^docs\//, '')
+    .replace(/\.md$/, '')
+    .replaceAll('/', '_')
+    .toLowerCase();
   return attributes.file ?? `${name}_line_${line}.${extension ?? 'txt'}`;
 }
 
@@ -335,7 +366,10 @@ export function typeProblems(blocks, folder, exports = {}) {
   host.getCurrentDirectory = () => folder;
   // Packages that examples import and that are not installed here.
   const others = path.join(folder, 'other_packages.d.ts');
-  texts.set(others, "declare module '@huggingface/transformers';\n");
+  texts.set(
+    others,
+    "declare module '@huggingface/transformers';\ndeclare module 'https://cdn.example/*';\n",
+  );
   const program = ts.createProgram([...texts.keys()], typeOptions, host);
   return ts
     .getPreEmitDiagnostics(program)

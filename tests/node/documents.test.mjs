@@ -1,4 +1,4 @@
-// Every code block of README.md and docs/*.md does what the document says: it runs in a folder where the
+// Every code block of the documents does what the document says: it runs in a folder where the
 // package is installed or in a clone (documents.mjs says which), or is checked as far as possible, and the
 // tests print why.
 
@@ -80,7 +80,11 @@ function prepare({ file, blocks }, folder) {
     rmSync(path.join(folder, name), { recursive: true, force: true });
     symlinkSync(path.join(ROOT, source), path.join(folder, name));
   }
-  for (const block of blocks) writeFileSync(path.join(folder, fileName(block)), block.code);
+  // Examples may import a module that another document shows.
+  const shown = read.flatMap((document) => document.blocks).filter((one) => one.attributes.file);
+  for (const block of [...shown, ...blocks]) {
+    writeFileSync(path.join(folder, fileName(block)), block.code);
+  }
 }
 
 test('every document has a row that says where its blocks run', () => {
@@ -153,10 +157,16 @@ test('every link between the documents leads somewhere, also in the package', ()
   const problems = [];
   const all = [...read, ...otherFiles().map((file) => readDocument(file, textOf(file)))];
   for (const { file, text } of all) {
-    for (const [, target] of text.replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
+    // Lines for the site alone have links that the build of the site checks.
+    const links = text.replace(/`[^`\n]*`/g, '').replace(/^<!-- site: .* -->$/gm, '');
+    for (const [, target] of links.matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(target)) continue;
       const [name, anchor] = target.split('#');
       const other = name === '' ? file : path.join(path.dirname(file), name);
+      if (/\.(svg|webp)$/.test(other)) {
+        if (!existsSync(path.join(ROOT, other))) problems.push(`${file}: there is no ${other}`);
+        continue;
+      }
       const found = all.find((one) => one.file === other);
       const packed = (one) => files.includes(one);
       if (!found) problems.push(`${file}: there is no ${other}`);
@@ -196,10 +206,11 @@ test('the tables of docs/benchmarks.md are those of the last measurement, made b
   assert.equal(textOf('docs/benchmarks.md'), pageWith(results));
 });
 
-test('docs/api.md names every export of the package, and no function that there is not', () => {
-  const { text, spans } = read.find(({ file }) => file === 'docs/api.md');
+test('docs/api.md and the guides name every export of the package, and no function that there is not', () => {
+  const texts = read.filter(({ file }) => file === 'docs/api.md' || /^docs.guides/.test(file));
+  const spans = texts.flatMap((document) => document.spans);
   const { exports, members } = exportsOf(folders.package);
-  const words = new Set(text.match(/[A-Za-z_]\w*/g));
+  const words = new Set(texts.flatMap(({ text }) => text.match(/[A-Za-z_]\w*/g)));
   assert.deepEqual(
     Object.keys(exports).filter((name) => !words.has(name)),
     [],
