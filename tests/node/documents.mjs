@@ -1,4 +1,4 @@
-// The code blocks of README.md and of the documents in docs and docs/guides: finds them, checks them without running, and runs them.
+// The code blocks of README.md and of the documents in docs, docs/guides and docs/how: finds them, checks them without running, and runs them.
 //
 // The line that opens a block names its language and may have attributes:
 //
@@ -63,6 +63,19 @@ export const documents = {
       },
     ]),
   ),
+  ...Object.fromEntries(
+    [
+      'bit_serial',
+      'calibration',
+      'convolution',
+      'lookups',
+      'quantization',
+      'recovery',
+      'requantization',
+      'training',
+      'winograd',
+    ].map((name) => [`docs/how/${name}.md`, { places: ['package'] }]),
+  ),
   'docs/lexicon.md': { places: ['clone'] },
   'docs/migrating.md': {
     places: ['package'],
@@ -95,7 +108,7 @@ const markdownIn = (folder) =>
 
 /** All documents. */
 export const documentFiles = () =>
-  ['.', 'docs', 'docs/guides'].flatMap((folder) => markdownIn(folder));
+  ['.', 'docs', 'docs/guides', 'docs/how'].flatMap((folder) => markdownIn(folder));
 
 /** Documents for developers and dated notes: only their links are checked. */
 export const otherFiles = () => [
