@@ -5,7 +5,16 @@ import tseslint from 'typescript-eslint';
 const unusedArguments = { argsIgnorePattern: '^_', caughtErrorsIgnorePattern: '^_' };
 
 export default [
-  { ignores: ['build/', 'dist/', 'node_modules/', 'demos/models/', 'demos/data/'] },
+  {
+    ignores: [
+      'build/',
+      'dist/',
+      'node_modules/',
+      'demos/models/',
+      'demos/data/',
+      'docs/.vitepress/.temp/',
+    ],
+  },
   {
     files: ['**/*.mjs', '**/*.js'],
     ...js.configs.recommended,

@@ -12,7 +12,9 @@ const isolation = {
   'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 
-const config = {
+/** Vite's configuration of the demo; `outDir` is where a build goes. */
+export const demoConfig = (outDir = path.join(ROOT, 'build/demo_web')) => ({
+  configFile: false,
   root: path.join(ROOT, 'demos/web'),
   base: './',
   resolve: {
@@ -21,16 +23,18 @@ const config = {
       { find: /^requant\/(\w+)$/, replacement: path.join(ROOT, 'dist/$1/index.js') },
     ],
   },
-  build: { outDir: path.join(ROOT, 'build/demo_web'), emptyOutDir: true, target: 'es2022' },
+  build: { outDir, emptyOutDir: true, target: 'es2022' },
   worker: { format: 'es' },
   // These headers make the browser's clock precise enough to time one run.
   server: { fs: { allow: [ROOT] }, headers: isolation },
-};
+});
 
-if (process.argv.includes('--build')) {
-  await build(config);
-} else {
-  const server = await createServer(config);
-  await server.listen();
-  server.printUrls();
+if (import.meta.url === `file://${process.argv[1]}`) {
+  if (process.argv.includes('--build')) {
+    await build(demoConfig());
+  } else {
+    const server = await createServer(demoConfig());
+    await server.listen();
+    server.printUrls();
+  }
 }

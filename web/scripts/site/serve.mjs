@@ -1,0 +1,62 @@
+// A server of static files, for looking at the site and for its tests.
+
+import { createReadStream, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import path from 'node:path';
+
+const TYPES = {
+  '.css': 'text/css',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.json': 'application/json',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.wasm': 'application/wasm',
+  '.webmanifest': 'application/manifest+json',
+  '.webp': 'image/webp',
+  '.woff2': 'font/woff2',
+};
+
+/** The headers by which a browser isolates a page, so that it may have threads. */
+export const ISOLATION = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+/** The file that an address means, or undefined. */
+function fileOf(folder, address, prefix) {
+  const { pathname } = new URL(address, 'http://localhost');
+  if (!pathname.startsWith(prefix)) return undefined;
+  let file = path.join(folder, decodeURIComponent(pathname.slice(prefix.length)));
+  if (file !== folder && !file.startsWith(folder + path.sep)) return undefined;
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory())
+    file = path.join(file, 'index.html');
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ? file : undefined;
+}
+
+/**
+ * Serves a folder under `prefix`, with `headers`. `port` 0 takes a free one. Gives the address and a function that
+ * ends the server.
+ */
+export async function serveFolder(folder, { port = 0, prefix = '/', headers = ISOLATION } = {}) {
+  const root = path.resolve(folder);
+  const server = createServer(({ url }, response) => {
+    const file = fileOf(root, url, prefix);
+    if (!file) {
+      response.writeHead(404, { 'Content-Type': 'text/plain' }).end('not found');
+      return;
+    }
+    const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
+    response.writeHead(200, { 'Content-Type': type, ...headers });
+    createReadStream(file).pipe(response);
+  });
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
+  return {
+    url: `http://localhost:${server.address().port}${prefix}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      }),
+  };
+}
