@@ -21,6 +21,10 @@ export default [
     languageOptions: { globals: { ...globals.node, ...globals.browser } },
     rules: { ...js.configs.recommended.rules, 'no-unused-vars': ['error', unusedArguments] },
   },
+  {
+    files: ['demos/projects/next/**/*.js'],
+    languageOptions: { parserOptions: { ecmaFeatures: { jsx: true } } },
+  },
   ...tseslint.configs.recommended.map((config) => ({ ...config, files: ['**/*.ts', '**/*.tsx'] })),
   {
     files: ['web/**/*.ts', 'demos/**/*.{ts,tsx}', 'tests/**/*.ts'],

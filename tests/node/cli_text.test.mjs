@@ -75,6 +75,7 @@ const CALLS = {
   tune: [MODEL, '-o', at('tuned.json'), '--budget', '50'],
   bench: [MODEL, '--runs', '2'],
   fingerprint: [],
+  init: ['node', '-o', at('project')],
 };
 const MORE_CALLS = [
   ['optimize', MODEL, '-o', at('s.onnx'), '--substitute', 'SubstituteSigmoid', ...SAMPLES],

@@ -25,6 +25,7 @@ import { packSpec, runPack } from './packing.js';
 import { extractSpec, partitionSpec, runExtract, runPartition } from './partitioning.js';
 import { loadPlugin } from './plugins.js';
 import { quantizeSpec, runQuantize } from './quantizing.js';
+import { initSpec, runInit } from './starting.js';
 import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
 import { runVerify, verifySpec } from './verifying.js';
@@ -51,6 +52,7 @@ export const commands: readonly Command[] = [
   { spec: tuneSpec, action: runTune },
   { spec: benchSpec, action: runBench },
   { spec: fingerprintSpec, action: runFingerprint },
+  { spec: initSpec, action: runInit },
 ];
 
 function help(): string {

@@ -1,12 +1,13 @@
 // The tests, one stage after another, with one table at the end.
 //
-//   node web/scripts/test.mjs [native] [node] [node26] [browser] [arm] [bundlers]
+//   node web/scripts/test.mjs [native] [node] [node26] [browser] [arm] [bundlers] [demos]
 //
-// Without names all stages but `arm` and `bundlers` run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
+// Without names all stages but `arm`, `bundlers` and `demos` run. `native` is C++ under sanitizers (ctest); `node` runs tests/node with
 // the Node that runs this script, `node26` with a newer one that has relaxed SIMD switched on by
 // default (fetched once into build/node); `browser` runs tests/browser in Chromium, Firefox and WebKit;
 // `arm` runs tests/arm in an emulator, with a Node for ARM (fetched once into build/node_arm); `bundlers` the
-// package in projects of all bundlers and runtimes of docs/bundlers.md, some of which `browser` has, too.
+// package in projects of all bundlers and runtimes of docs/bundlers.md, and `demos` all demos and minimal projects; some
+// of both are in `browser`, too.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -81,6 +82,11 @@ function testArm() {
   runTests(NEW_NODE, 'tests/arm');
 }
 
+function testDemos() {
+  process.env.REQUANT_LONG = '1';
+  runTests(process.execPath, 'tests/browser', [], (file) => /\/(demos|projects)/.test(file));
+}
+
 const all = [
   { name: 'native', action: testNative },
   { name: 'node', needs: ['build'], action: testNode },
@@ -93,6 +99,7 @@ const all = [
     action: () => run(process.execPath, ['tests/browser/bundlers/run.mjs']),
     byName: true,
   },
+  { name: 'demos', needs: ['build'], action: testDemos, byName: true },
 ];
 
 const wanted = process.argv.slice(2);

@@ -33,9 +33,11 @@ const SOURCES = [
 ];
 export const ASSETS = path.join(FOLDER, 'assets');
 
-// Settings of the npm process that runs the tests must not leak in.
+// Settings of the npm process that runs the tests must not leak in; certificates belong to the machine.
 const clean = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_|^REQUANT/i.test(name)),
+  Object.entries(process.env).filter(
+    ([name]) => !/^npm_|^NODE_(?!EXTRA_CA_CERTS)|^REQUANT/i.test(name),
+  ),
 );
 
 /** The Node for a row: this one, or a newer one if its tools need that. */

@@ -16,6 +16,20 @@
 //   cannot    checks that fail, and why, for the document
 //   recipe    steps beside the ordinary ones, for the document
 
+import { readFileSync } from 'node:fs';
+
+/** A file of a minimal project that users start from. */
+const minimal = (project, name) =>
+  readFileSync(new URL(`../../../demos/projects/${project}/${name}`, import.meta.url), 'utf8');
+
+/** The packages of a minimal project, without this one. */
+function packagesOf(project) {
+  const { dependencies, devDependencies } = JSON.parse(minimal(project, 'package.json'));
+  const packages = { ...dependencies, ...devDependencies };
+  delete packages.requant;
+  return packages;
+}
+
 const html = (script) => `<!doctype html>
 <html lang="en">
   <head>
@@ -69,7 +83,7 @@ const copied =
   'the files that the page does not need. The page loads the result with `<script type="module">`.';
 
 const next = {
-  packages: { next: '16.4.6', react: '19.3.1', 'react-dom': '19.3.1' },
+  packages: packagesOf('next'),
   folder: 'next',
   module: false,
   sources: 'checks',
@@ -98,22 +112,12 @@ export const GET = async () => new Response(await checkHere(process.env.ASSETS))
 };
 
 const svelteKit = {
-  'vite.config.js': `import adapter from '@sveltejs/adapter-static';
-import { sveltekit } from '@sveltejs/kit/vite';
-export default { plugins: [sveltekit({ adapter: adapter() })] };
-`,
-  'src/app.html': `<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    %sveltekit.head%
-  </head>
-  <body>
-    %sveltekit.body%
-  </body>
-</html>
-`,
-  'src/routes/+layout.js': 'export const prerender = true;\n',
+  ...Object.fromEntries(
+    ['vite.config.js', 'src/app.html', 'src/routes/+layout.js'].map((name) => [
+      name,
+      minimal('sveltekit', name),
+    ]),
+  ),
   'src/routes/+page.svelte': `<script>
   import { onMount } from 'svelte';
   onMount(() => void import('../checks/page.js'));
@@ -138,7 +142,7 @@ export const ROWS = [
   vite('5.0.0', { always: true }),
   vite('6.4.6'),
   vite('7.3.8'),
-  vite('8.3.8', { always: true }),
+  vite(packagesOf('vite').vite, { always: true }),
   {
     name: 'webpack',
     packages: { webpack: '5.113.0', 'webpack-cli': '6.0.1' },
@@ -215,13 +219,7 @@ export const ROWS = [
   },
   {
     name: 'SvelteKit',
-    packages: {
-      '@sveltejs/kit': '3.2.0',
-      '@sveltejs/adapter-static': '4.0.1',
-      '@sveltejs/vite-plugin-svelte': '7.3.1',
-      svelte: '5.57.3',
-      vite: '8.3.8',
-    },
+    packages: packagesOf('sveltekit'),
     sources: 'src/checks',
     files: svelteKit,
     build: 'vite build',
