@@ -12,9 +12,9 @@ const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
 
 /**
  * Starts the browser with an empty profile or that of a folder, and with the arguments in
- * REQUANT_CHROMIUM_ARGS (such as --js-flags=--no-enable-avx-vnni). The caller closes it.
+ * REQUANT_CHROMIUM_ARGS (such as --js-flags=--no-enable-avx-vnni) and `more`. The caller closes it.
  */
-export function launch(profile) {
+export function launch(profile, more = []) {
   if (!existsSync(CHROMIUM)) {
     throw new Error(`${CHROMIUM} is missing: install chromium, or set REQUANT_CHROMIUM`);
   }
@@ -30,6 +30,7 @@ export function launch(profile) {
       '--no-first-run',
       '--no-pings',
       ...(process.env.REQUANT_CHROMIUM_ARGS?.split(' ') ?? []),
+      ...more,
     ],
   };
   if (profile !== undefined) return chromium.launchPersistentContext(profile, options);

@@ -1,15 +1,27 @@
 // The demos that are pages, built and served as on a host, in Chromium.
 
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import test, { after, before } from 'node:test';
-import { launch } from './browser.mjs';
-import { check, open, serveDemos, status } from './demo_site.mjs';
+import { makeModels } from '../transformers/make.mjs';
+import { FOLDER, skipTransformers } from '../transformers/package.mjs';
+import { BUILD, launch } from './browser.mjs';
+import { check, missing, open, serveDemos, status } from './demo_site.mjs';
+import { writeVideo } from './fake_camera.mjs';
+
+const TRANSFORMERS = path.join(FOLDER, 'node_modules/@huggingface/transformers');
 
 let site;
 let browser;
 before(async () => {
   site = await serveDemos();
-  browser = await launch();
+  const video = path.join(BUILD, 'demos-face.y4m');
+  writeVideo(video);
+  browser = await launch(undefined, [
+    '--use-fake-device-for-media-stream',
+    `--use-file-for-fake-video-capture=${video}`,
+  ]);
 });
 after(async () => {
   await browser?.close();
@@ -87,5 +99,127 @@ test('digits: a network of one bit learns from drawings', { timeout: 300_000 }, 
   await page.click('#forget');
   await status(page, /are gone/);
   assert.deepEqual(problems, []);
+  await page.close();
+});
+
+/** The text of an element, once it matches. */
+async function textOf(page, id, pattern) {
+  await page.waitForFunction(
+    ([name, source]) => new RegExp(source).test(document.getElementById(name).textContent),
+    [id, pattern.source],
+  );
+  return page.textContent(`#${id}`);
+}
+
+test('camera: both networks find the face', { timeout: 300_000 }, async (t) => {
+  const lacks = missing.find((line) => line.includes('face_detection'));
+  if (lacks) return t.skip(lacks);
+  const context = await browser.newContext({ permissions: ['camera'] });
+  const { page, problems } = await open(context, `${site.url}camera/index.html`);
+  await page.click('#start');
+  await status(page, /^Both networks/, problems);
+  for (const name of ['float', 'int8']) {
+    t.diagnostic(`${name}: ${await textOf(page, `${name}-text`, /^1 face \(\d+ %\)$/)}`);
+    t.diagnostic(await textOf(page, `${name}-rate`, /^\d+ a second, [\d.]+ ms each$/));
+  }
+  await check(page, 'camera-faces');
+  await page.selectOption('#task', 'clothes');
+  for (const name of ['float', 'int8'])
+    await textOf(page, `${name}-text`, /^[A-Z][\w-]+ \(\d+ %\)$/);
+  assert.match(await page.textContent('#int8-size'), /kB$/);
+  await page.click('#start');
+  await status(page, /^Stopped/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test('camera: says why there are no pictures', async () => {
+  const context = await browser.newContext({ permissions: [] });
+  const { page } = await open(context, `${site.url}camera/index.html`);
+  await page.click('#start');
+  await status(page, /may not use the camera. Allow it/);
+  await check(page, 'camera-refused');
+  await page.evaluate(() => {
+    navigator.mediaDevices.getUserMedia = async () => {
+      throw new DOMException('none', 'NotFoundError');
+    };
+  });
+  await page.click('#start');
+  await status(page, /There is no camera/);
+  await page.evaluate(() => {
+    Object.defineProperty(navigator, 'mediaDevices', { value: undefined });
+  });
+  await page.click('#start');
+  await status(page, /must come over https/);
+  await context.close();
+});
+
+/** Answers requests of huggingface.co by small models of random weights, in the form that optimum exports. */
+async function serveHub(page, models) {
+  const folder = path.join(BUILD, 'demo_hub');
+  makeModels(folder, ['q8']);
+  await page.route('https://huggingface.co/**', (route) => {
+    const [name, file] = new URL(route.request().url()).pathname.slice(1).split('/resolve/main/');
+    const local = models[name] && path.join(folder, models[name], file);
+    if (!local || !existsSync(local)) return route.fulfill({ status: 404, headers: ANYWHERE });
+    return route.fulfill({ path: local, headers: ANYWHERE });
+  });
+}
+
+const ANYWHERE = {
+  'Access-Control-Allow-Origin': '*',
+  'Cross-Origin-Resource-Policy': 'cross-origin',
+};
+
+test('search: ranks texts by a model in a Worker', { timeout: 300_000 }, async () => {
+  const { page, problems } = await open(browser, `${site.url}search/index.html`);
+  await page.route('https://huggingface.co/**', (route) => route.abort());
+  await page.click('button');
+  await status(page, /cannot be fetched from huggingface.co \(no network\)/);
+  await check(page, 'search-offline');
+  await page.unroute('https://huggingface.co/**');
+  problems.length = 0;
+  await serveHub(page, { 'Xenova/all-MiniLM-L6-v2': 'requant-test/minilm' });
+  // Random weights know no meanings, but the same words in another case are the nearest text.
+  await page.fill('#question', 'the MUSÉUM is closed on mondays.');
+  await page.click('button');
+  await status(page, /^Found in \d+ ms/, problems);
+  assert.match(await page.textContent('#found li'), /^The museum is closed.* likeness 1\.00$/);
+  assert.equal(await page.locator('#found li').count(), 5);
+  await check(page, 'search-found');
+  assert.deepEqual(problems, []);
+  await page.close();
+});
+
+const skip = skipTransformers();
+test('transformers: a pipeline runs on Requant', { skip, timeout: 300_000 }, async () => {
+  const { page, problems } = await open(browser, `${site.url}transformers/index.html`);
+  const cdn = 'https://cdn.jsdelivr.net/npm/@huggingface/transformers@*/dist/**';
+  await page.route(cdn, (route) => route.abort());
+  await page.click('button');
+  await status(page, /cannot be fetched from its CDN/);
+  await check(page, 'transformers-offline');
+  await page.unroute(cdn);
+  problems.length = 0;
+  await page.reload();
+  await page.route(cdn, (route) => {
+    const file = route
+      .request()
+      .url()
+      .replace(/.*\/dist\//, '');
+    return route.fulfill({ path: path.join(TRANSFORMERS, 'dist', file), headers: ANYWHERE });
+  });
+  await serveHub(page, {
+    'Xenova/distilbert-base-uncased-finetuned-sst-2-english': 'requant-test/distilbert-sst2',
+  });
+  await page.click('button');
+  await status(page, /^Answered in \d+ ms/, problems);
+  assert.equal(await page.locator('#answer li').count(), 2);
+  await check(page, 'transformers-answered');
+  assert.deepEqual(
+    // transformers.js asks for files that a model need not have, and gives up reading others.
+    problems.filter((problem) => !/404|net::ERR_ABORTED/.test(problem)),
+    [],
+  );
   await page.close();
 });
