@@ -12,14 +12,16 @@ const CHROMIUM = process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium';
 
 /**
  * Starts the browser with an empty profile or that of a folder, and with the arguments in
- * REQUANT_CHROMIUM_ARGS (such as --js-flags=--no-enable-avx-vnni) and `more`. The caller closes it.
+ * REQUANT_CHROMIUM_ARGS (such as --js-flags=--no-enable-avx-vnni) and `more`, without
+ * those of Playwright in `without`. The caller closes it.
  */
-export function launch(profile, more = []) {
+export function launch(profile, more = [], without = []) {
   if (!existsSync(CHROMIUM)) {
     throw new Error(`${CHROMIUM} is missing: install chromium, or set REQUANT_CHROMIUM`);
   }
   const options = {
     executablePath: CHROMIUM,
+    ignoreDefaultArgs: without,
     args: [
       '--no-sandbox',
       '--disable-gpu',

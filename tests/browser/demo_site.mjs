@@ -8,19 +8,20 @@ import { demosConfig } from '../../web/scripts/demos.mjs';
 import { SCREENS, problemsOf } from './accessible.mjs';
 import { BUILD, openPage } from './browser.mjs';
 
-const SITE = path.join(BUILD, 'site/demos');
-
 let built;
 
 /** Why networks of other packages are missing, a line for each; empty if all are there. */
 export let missing = [];
 
-/** Builds the demos into build/site/demos, once for a process, and serves them on an isolated page. */
-export async function serveDemos() {
+/**
+ * Builds the demos, once for a process, and serves them on an isolated page. Test files run at the same time, so each
+ * names a folder of its own for them.
+ */
+export async function serveDemos(name) {
   missing = fetchDemoFiles();
-  built ??= build({ ...demosConfig(SITE), logLevel: 'error' });
+  const config = demosConfig(path.join(BUILD, `site-${name}`));
+  built ??= build({ ...config, logLevel: 'error' });
   await built;
-  const config = demosConfig(SITE);
   const server = await preview({
     ...config,
     logLevel: 'error',

@@ -15,7 +15,7 @@ const TRANSFORMERS = path.join(FOLDER, 'node_modules/@huggingface/transformers')
 let site;
 let browser;
 before(async () => {
-  site = await serveDemos();
+  site = await serveDemos('demos');
   const video = path.join(BUILD, 'demos-face.y4m');
   writeVideo(video);
   browser = await launch(undefined, [

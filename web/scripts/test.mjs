@@ -84,7 +84,7 @@ function testArm() {
 
 function testDemos() {
   process.env.REQUANT_LONG = '1';
-  runTests(process.execPath, 'tests/browser', [], (file) => /\/(demos|projects)/.test(file));
+  runTests(process.execPath, 'tests/browser', [], (file) => /\/(demo_|demos|projects)/.test(file));
 }
 
 const all = [
