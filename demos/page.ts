@@ -36,7 +36,7 @@ export const isOn = (button: HTMLElement): boolean =>
 
 /** The bytes of a file. Throws an error that names the file. */
 export async function fetchBytes(url: string | URL, missing = ''): Promise<Uint8Array> {
-  const name = new URL(url, document.baseURI).pathname.replace(/.*\//, '');
+  const name = new URL(url, location.href).pathname.replace(/.*\//, '');
   const failed = (why: string) =>
     new Error(`${name} cannot be loaded (${why}).${missing && ` ${missing}`}`);
   const response = await fetch(url).catch(() => {
