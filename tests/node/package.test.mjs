@@ -31,7 +31,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|benchmarks|browsers|bundlers|cli|quantization|optimizer|conformance|migrating|tflite)\.md|docs\/guides\/\w+\.md|demos\/(data|models)\/README\.md|demos\/data\/calibration-images-idx3-ubyte|demos\/models\/fashion_mnist\.onnx|demos\/projects\/.*|README\.md|CHANGELOG\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|js\.map|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|benchmarks|browsers|bundlers|cli|quantization|optimizer|conformance|migrating|tflite)\.md|docs\/guides\/\w+\.md|demos\/(data|models)\/README\.md|demos\/data\/calibration-images-idx3-ubyte|demos\/models\/fashion_mnist\.onnx|demos\/projects\/.*|README\.md|CHANGELOG\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
@@ -78,6 +78,21 @@ test('needs no other package and knows its version', () => {
   const list = JSON.parse(npm(['ls', '--all', '--json'], folder));
   assert.deepEqual(Object.keys(list.dependencies), ['requant']);
   assert.equal(list.dependencies.requant.dependencies, undefined);
+});
+
+test('every module has a source map with its source', () => {
+  const modules = files.filter((file) => /^dist\/.*\.js$/.test(file) && file !== 'dist/core.js');
+  for (const file of modules) {
+    const read = (name) => readFileSync(path.join(folder, 'node_modules/requant', name), 'utf8');
+    assert.match(
+      read(file),
+      new RegExp(`\n//# sourceMappingURL=${path.basename(file)}\\.map\\s*$`),
+    );
+    const { sources, sourcesContent } = JSON.parse(read(`${file}.map`));
+    assert.equal(sources.length, 1, file);
+    const source = path.join(ROOT, path.dirname(file), sources[0]);
+    assert.equal(sourcesContent[0], readFileSync(source, 'utf8'), file);
+  }
 });
 
 test('no file names a place on the machine that built it', () => {

@@ -64,7 +64,9 @@ const outputsOf = (sources) =>
   sources
     .map((file) => path.join('dist', path.relative('web', file)))
     .flatMap((file) =>
-      file.endsWith('.d.ts') ? [file] : [file.replace(/ts$/, 'js'), file.replace(/ts$/, 'd.ts')],
+      file.endsWith('.d.ts')
+        ? [file]
+        : ['js', 'js.map', 'd.ts'].map((ending) => file.replace(/ts$/, ending)),
     );
 
 /** Whether everything that tsc would write exists and is newer than all that it reads. */
@@ -77,7 +79,7 @@ function webIsBuilt() {
 /** Removes outputs of sources that no longer exist, which a package would include. */
 function removeFormer() {
   const made = new Set([...outputsOf(webSources()), path.join('dist', 'core.js')]);
-  for (const file of filesBelow('dist', (name) => /\.(js|d\.ts)$/.test(name))) {
+  for (const file of filesBelow('dist', (name) => /\.(js|js\.map|d\.ts)$/.test(name))) {
     if (!made.has(file)) rmSync(path.join(ROOT, file));
   }
 }
@@ -98,7 +100,7 @@ function writeKernels() {
   writeFileSync(target, text);
 }
 
-/** Makes dist/**.js and .d.ts from web/**.ts. */
+/** Makes dist/**.js with source maps, and .d.ts, from web/**.ts. */
 export function buildWeb() {
   writeKernels();
   removeFormer();
