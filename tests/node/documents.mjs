@@ -76,8 +76,13 @@ export const documents = {
       'winograd',
     ].map((name) => [`docs/how/${name}.md`, { places: ['package'] }]),
   ),
+  'docs/demos.md': { places: ['clone'] },
   'docs/lexicon.md': { places: ['clone'] },
   'docs/migrating.md': {
+    places: ['package'],
+    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
+  },
+  'docs/security.md': {
     places: ['package'],
     files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
   },
@@ -86,6 +91,7 @@ export const documents = {
   'docs/optimizer.md': { places: ['package'] },
   'docs/quantization.md': { places: ['clone'] },
   'docs/tflite.md': { places: ['package'] },
+  'docs/versions.md': { places: ['package'] },
 };
 
 /** Reasons for not running a block. */

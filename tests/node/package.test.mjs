@@ -31,7 +31,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 test('holds what it needs and nothing else', () => {
   const allowed =
-    /^(dist\/.*\.(js|js\.map|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|benchmarks|browsers|bundlers|cli|quantization|optimizer|conformance|migrating|tflite)\.md|docs\/guides\/\w+\.md|demos\/(data|models)\/README\.md|demos\/data\/calibration-images-idx3-ubyte|demos\/models\/fashion_mnist\.onnx|demos\/projects\/.*|README\.md|CHANGELOG\.md|LICENSE|package\.json)$/;
+    /^(dist\/.*\.(js|js\.map|d\.ts|wasm)|dist\/c_kernels\.txt|docs\/(api|benchmarks|browsers|bundlers|cli|quantization|optimizer|conformance|migrating|security|tflite|versions)\.md|docs\/guides\/\w+\.md|demos\/(data|models)\/README\.md|demos\/data\/calibration-images-idx3-ubyte|demos\/models\/fashion_mnist\.onnx|demos\/projects\/.*|README\.md|CHANGELOG\.md|LICENSE|package\.json)$/;
   assert.deepEqual(
     files.filter((file) => !allowed.test(file)),
     [],
