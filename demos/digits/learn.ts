@@ -83,13 +83,14 @@ export async function learn(
       say(text, before + (epoch + done / count) / EPOCHS / 2),
   });
 
-  using start = await parseModel(networkText());
+  const start = await parseModel(networkText());
   const float = await train(start, {
     ...options('Training in float', 0),
     optimizer: 'sgd',
     learningRate: 0.05,
   });
-  using quantized = await quantize(float, {
+  start.dispose();
+  const quantized = await quantize(float, {
     calibration: samples.map(({ feeds }) => feeds),
     config: ONE_BIT,
   });
@@ -97,5 +98,6 @@ export async function learn(
     ...options('Training with one bit', 0.5),
     learningRate: 0.05,
   });
+  quantized.dispose();
   return { float, oneBit };
 }
