@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { build, preview } from 'vite';
-import { fetchDemoFiles } from '../../web/scripts/demo_files.mjs';
-import { demosConfig } from '../../web/scripts/demos.mjs';
-import { SCREENS, problemsOf } from './accessible.mjs';
-import { BUILD, openPage } from './browser.mjs';
+import { fetchDemoFiles } from '../../../web/scripts/demo_files.mjs';
+import { demosConfig } from '../../../web/scripts/demos.mjs';
+import { SCREENS, problemsOf } from '../accessible.mjs';
+import { BUILD, openPage } from '../browser.mjs';
 
 let built;
 

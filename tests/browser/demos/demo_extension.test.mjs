@@ -6,10 +6,10 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { EXTENSION, buildExtension } from '../../web/scripts/demo_extension.mjs';
-import { launch } from './browser.mjs';
+import { EXTENSION, buildExtension } from '../../../web/scripts/demo_extension.mjs';
+import { launch } from '../browser.mjs';
 import { check, status } from './demo_site.mjs';
-import { greyPng, pixelsOf } from './studio_site.mjs';
+import { greyPng, pixelsOf } from '../studio_site.mjs';
 
 // The first test images show a boot and a pullover, the third and the fourth trousers.
 const PICTURES = ['Boot', 'Pullover', 'Trouser', 'Trouser'];

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
-import { makeModels } from '../transformers/make.mjs';
-import { FOLDER, skipTransformers } from '../transformers/package.mjs';
-import { BUILD, launch } from './browser.mjs';
+import { makeModels } from '../../transformers/make.mjs';
+import { FOLDER, skipTransformers } from '../../transformers/package.mjs';
+import { BUILD, launch } from '../browser.mjs';
 import { check, missing, open, serveDemos, status } from './demo_site.mjs';
 import { writeVideo } from './fake_camera.mjs';
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { launch } from './browser.mjs';
+import { launch } from '../browser.mjs';
 import { check, missing, open, serveDemos, status } from './demo_site.mjs';
 
 const skip = process.env.REQUANT_LONG !== '1' && 'REQUANT_LONG=1 runs it';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { browsers, programOf, start } from './browsers.mjs';
+import { browsers, programOf, start } from '../browsers.mjs';
 import { serveDemos } from './demo_site.mjs';
 
 const skipShort = process.env.REQUANT_LONG !== '1' && 'REQUANT_LONG=1 runs it';

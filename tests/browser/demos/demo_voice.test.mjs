@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import test from 'node:test';
-import { BUILD, launch } from './browser.mjs';
+import { BUILD, launch } from '../browser.mjs';
 import { check, missing, open, serveDemos, status } from './demo_site.mjs';
 
 const WAV = path.join(BUILD, 'demos-voice.wav');
