@@ -26,7 +26,10 @@ function namesIn(file, table) {
 
 describe('the core reads every option by its row', () => {
   // What web/quantize/parse_config.ts translates.
-  const translated = ['target', 'operatorTypes', 'operators', 'recover', 'scales'];
+  const translated = [
+    ...['target', 'operatorTypes', 'operators', 'recover', 'scales'],
+    'integerNormalizations', // an option of operators, for all of them
+  ];
   const without = (table, ...names) => Object.keys(table).filter((name) => !names.includes(name));
   const quantRows = (...macros) =>
     rowsOf('quant/options.inc', ...macros.map((name) => `${name}_OPTION`));
@@ -64,6 +67,7 @@ test('names are those of the core', () => {
   same(trainerOptions.optimizer.of, 'src/train/options.cpp', 'kOptimizers');
   same(trainerOptions.scales.of, 'src/train/options.cpp', 'kScales');
   same(trainerOptions.loss.of, 'src/train/options.cpp', 'kLosses');
+  same(trainerOptions.fold.of, 'src/train/options.cpp', 'kFolds');
   assert.deepEqual([...quantizeOptions.target.of].sort(), Object.keys(targets).sort());
 });
 

@@ -19,6 +19,11 @@ export const operatorOptions = {
    * layers that compute their activation as well. Default false.
    */
   floatOutput: flag,
+  /**
+   * Whether a Softmax (over the last dimension), LayerNormalization or RMSNormalization whose operand is quantized
+   * anyway runs in integers, from codes to codes. Default: that of the whole config.
+   */
+  integerNormalizations: flag,
 };
 
 /** How an operator is quantized. */
@@ -47,6 +52,11 @@ export const quantizeOptions = {
   activations: other<TensorConfig>(),
   /** How weights are quantized: see the table below. */
   weights: other<TensorConfig>(),
+  /**
+   * Whether Softmax (over the last dimension), LayerNormalization and RMSNormalization run in integers where their
+   * operands are quantized anyway. Default false: they compute in float between codes.
+   */
+  integerNormalizations: flag,
   /** Settings by operator type, `{ Conv: { weights: ... }, Softmax: null }`; null keeps the type in float. */
   operatorTypes: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**

@@ -104,6 +104,7 @@ export function parseConfig(
     weights,
     operatorTypes = {},
     operators = {},
+    integerNormalizations,
     recover,
     scales,
     ...rest
@@ -134,7 +135,10 @@ export function parseConfig(
     }
     return { pattern, regex, options: parseOperator(value, name, true) };
   });
-  const own = parseOperator(withoutUndefined({ activations, weights }), 'config');
+  const own = parseOperator(
+    withoutUndefined({ activations, weights, integerNormalizations }),
+    'config',
+  );
   const preset: QuantizeConfig = target === undefined ? {} : targets[target];
   const ofTarget = withoutUndefined({ activations: preset.activations, weights: preset.weights });
   const global = merge(parseOperator(ofTarget, 'config.target'), own);

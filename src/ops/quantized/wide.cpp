@@ -352,6 +352,10 @@ constexpr OpDef kRows[] = {
     WideRow("Requantize16", 4, 5, InferWideRequantize, EvaluateWideRequantize,
             FusionRule::kBroadcast),
     WideRow("Lut16", 2, 2, InferWideLut, EvaluateWideLut, FusionRule::kBroadcast),
+    WideRow("IntegerSoftmax", 4, 5, InferNormalization, EvaluateIntegerSoftmax,
+            FusionRule::kOutFusable),
+    WideRow("IntegerLayerNormalization", 6, 7, InferNormalization, EvaluateIntegerLayerNorm,
+            FusionRule::kOutFusable),
     WideRow("SplitBytes", 1, 1, InferWideSplit, EvaluateWideSplit, FusionRule::kOpaque, nullptr, 2),
     WideRow("CombineSums16", 2, 5, InferWideCombine, EvaluateWideCombine, FusionRule::kOutFusable),
 };

@@ -23,6 +23,11 @@ inline std::vector<double> CenteredCodes(const Tensor& tensor, int32_t zero) {
   return out;
 }
 
+// integer_normalizations.cpp
+void InferNormalization(InferContext& context);
+void EvaluateIntegerSoftmax(EvalContext& context);
+void EvaluateIntegerLayerNorm(EvalContext& context);
+
 constexpr OpDef WideRow(const char* name, int least, int most, void (*infer)(InferContext&),
                         void (*evaluate)(EvalContext&), FusionRule fusion,
                         bool (*rewrite)(Graph&) = nullptr, int outputs = 1) {

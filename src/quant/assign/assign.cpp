@@ -75,6 +75,14 @@ class Assigner {
     }
   }
 
+  /// WhyFloat, with the integer operators that only options ask for.
+  const char* WhyFloatHere(const Node& node, QuantRule rule) const {
+    const char* why = WhyFloat(graph_, node, rule, soi_);
+    const bool wanted = IsNormalization(node) && SettingsOf(node).integer_normalizations;
+    return wanted && why == std::string_view(kNoIntegerOperator) ? WhyFloatNormalization(node)
+                                                                 : why;
+  }
+
   void Classify(const Node& node) {
     OperatorQuantization op;
     op.op_type = node.op_type;
@@ -83,7 +91,7 @@ class Assigner {
       op.reason = kKeptByOptions;
     } else if (const auto given = reasons_.find(node.name); given != reasons_.end()) {
       op.reason = given->second;
-    } else if (const char* why = WhyFloat(graph_, node, op.rule, soi_)) {
+    } else if (const char* why = WhyFloatHere(node, op.rule)) {
       op.reason = why;
     } else if (statistics_.contains(&node)) {
       op.reason = "it belongs to a normalization, whose statistics need float";
@@ -115,6 +123,7 @@ class Assigner {
       if (op.rule == QuantRule::kPassive || op.rule == QuantRule::kShape) movers_.insert(&node);
       const bool listed =
           std::find(std::begin(kRules), std::end(kRules), op.rule) != std::end(kRules) ||
+          IsNormalization(node) ||
           node.Is(Op::kConvTranspose);  // ConvTranspose cannot write its accumulators
       if (op.reason.empty() && listed) op.reason = "it makes an output, which is float";
     }
@@ -284,7 +293,7 @@ class Assigner {
         config = -1;
       } else if (soi_.contains(value) || IsParameter(node, op, slot)) {
         config = AddConfig(node, false, slot, value, nullptr, false, QuantizationState::kSoi);
-      } else if (!op.quantized) {
+      } else if (!op.quantized || (IsNormalization(node) && slot > 0)) {
         config = AddConfig(node, false, slot, value, nullptr, false, QuantizationState::kFp32);
       } else if (index == weight) {
         TensorSettings own = settings.weights;

@@ -37,6 +37,11 @@ const char* WhyFloat(const Graph& graph, const Node& node, QuantRule rule,
 /// convolution of volumes, a product of two computed matrices.
 bool LacksWideForm(const Node& node, QuantRule rule);
 inline constexpr const char* kNoIntegerOperator = "it has no integer operator";
+/// Whether the node is a Softmax, LayerNormalization or RMSNormalization. The quantizer may choose
+/// an integer operator for it although its rule is kFloat.
+bool IsNormalization(const Node& node);
+/// WhyFloat of such a node whose options ask for integers.
+const char* WhyFloatNormalization(const Node& node);
 /// Whether the node is a function of one 8-bit value, all its other inputs being scalar constants.
 bool IsTableCandidate(const Node& node, QuantRule rule);
 

@@ -25,6 +25,9 @@ struct OperatorQuantization {
   bool simulated = false;
   /// Lowers a simulated operator (lower/simulated.cpp, which files never need).
   void (*lower_simulated)(Lowering&, const Node&, const OperatorQuantization&) = nullptr;
+  /// Lowers an operator that only the quantizer chooses, in place of its rule's function
+  /// (lower/normalization.h).
+  void (*lower_own)(Lowering&, const Node&, const OperatorQuantization&) = nullptr;
   /// A layer that writes its accumulators as floats: only float operators or the network's outputs
   /// read them.
   bool float_output = false;

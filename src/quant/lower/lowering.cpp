@@ -322,6 +322,10 @@ Graph Lowering::Run() {
         options_.lower_wide(*this, *node, *op);
         continue;
       }
+      if (op->lower_own) {
+        op->lower_own(*this, *node, *op);
+        continue;
+      }
       if (!op->table.empty()) {
         LowerTable(*this, *node, *op);
         continue;

@@ -7,6 +7,7 @@
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 #include "quant/lower/lowering.h"
+#include "quant/lower/normalization.h"
 
 namespace requant {
 
@@ -204,6 +205,7 @@ void MarkSimulated(const Graph& graph, QuantizationRecord& record) {
     op.simulated =
         op.simulated || HasExoticGrid(*node, record) || (wide && LacksWideForm(*node, op.rule));
     op.lower_simulated = &Lowering::LowerSimulated;
+    if (IsNormalization(*node)) op.lower_own = &LowerNormalization;
   }
 }
 

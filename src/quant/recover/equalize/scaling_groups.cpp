@@ -20,7 +20,7 @@ bool IsLayer(const Node& node) {
   return IsOwnConstant(node, 1) && (node.input(2) == nullptr || IsOwnConstant(node, 2));
 }
 
-bool IsNormalization(const Node& node) {
+bool IsLayerNormalization(const Node& node) {
   return node.Is(Op::kLayerNormalization) && node.attributes.Int("axis", -1) == -1 &&
          IsOwnConstant(node, 1) && node.constant(1)->rank() == 1 &&
          (node.input(2) == nullptr || IsOwnConstant(node, 2)) && node.outputs.size() == 1;
@@ -66,7 +66,7 @@ class Explorer {
   std::vector<ScalingGroup> Run() {
     std::vector<ScalingGroup> groups;
     for (const auto& node : graph_.nodes()) {
-      if ((!IsLayer(*node) && !IsNormalization(*node)) || seen_.contains(node->outputs[0]))
+      if ((!IsLayer(*node) && !IsLayerNormalization(*node)) || seen_.contains(node->outputs[0]))
         continue;
       group_ = {};
       good_ = true;
@@ -89,7 +89,7 @@ class Explorer {
     good_ = good_ && axis > 0 && RankOf(*value) > 0 && !graph_.IsOutput(value) && value->producer;
     if (!good_) return;
     Node& maker = *value->producer;
-    if (IsLayer(maker) || IsNormalization(maker)) {
+    if (IsLayer(maker) || IsLayerNormalization(maker)) {
       good_ = maker.Is(Op::kConv) ? axis == 1 : axis == static_cast<int>(RankOf(*value)) - 1;
       group_.makers.push_back(&maker);
     } else {
