@@ -61,7 +61,10 @@ class SessionHandle {
     std::erase_if(bound_, [id](const auto& bound) { return Address(bound.get()) == id; });
   }
   emscripten::val PlanInfo() const {
-    return Guard([this] { return emscripten::val(PlanJson(session_->plan())); });
+    return Guard([this] {
+      const bool program = session_->plan() == nullptr && kProgramJson.loaded();
+      return emscripten::val(program ? kProgramJson(*session_) : PlanJson(session_->plan()));
+    });
   }
   emscripten::val Profile() const {
     return Guard([this] { return emscripten::val(ProfileJson(session_->Profile())); });

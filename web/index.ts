@@ -163,7 +163,15 @@ export { InferenceSession } from './session/session.js';
 export { SessionState } from './session/state.js';
 export type { StateEntry, StateOptions } from './session/state.js';
 export type { StatePair } from './session/state_pairs.js';
-export type { Plan, PlanMemory, PlanStep, StepProfile, ValueMetadata } from './session/plan.js';
+export type {
+  Instruction,
+  Plan,
+  PlanMemory,
+  PlanStep,
+  ProgramRegister,
+  StepProfile,
+  ValueMetadata,
+} from './session/plan.js';
 export type {
   OrtSessionOptions,
   OutputLocation,

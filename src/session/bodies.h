@@ -40,6 +40,12 @@ class Bodies : public BodyRunner {
   virtual void Load(const Graph& graph, std::span<const uint32_t> plans,
                     std::span<const SharedBytes> files);
 
+  /// The session of a body, once it ran; nullptr for one that runs by the references.
+  const Session* Find(const Graph& body) const {
+    const auto found = sessions_.find(&body);
+    return found == sessions_.end() ? nullptr : found->second.get();
+  }
+
   template <typename Visit>
   void ForEachSession(Visit&& visit) const {
     for (const auto& [body, session] : sessions_) {

@@ -10,6 +10,7 @@
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "session/listing.h"
 #include "session/options.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -49,6 +50,9 @@ class Execution {
   /// Whether a run needs kernels for few bits that are not loaded yet.
   virtual bool LacksLowBits() const = 0;
   virtual std::vector<StepProfile> Profile() const = 0;
+  /// Appends the instructions of a run to `listing`. `values` has the registers of the inputs that
+  /// exist, and gets those of the outputs. It is among the extended operators.
+  virtual void List(const std::string& part, Listing& listing, ValueRegisters& values) const = 0;
 };
 
 /// Runs a plan in `arena`, which the executions of a session share. `options` and `arena` must
@@ -69,6 +73,7 @@ class PlanExecution : public Execution {
   SessionMemory memory() const override;
   bool LacksLowBits() const override;
   std::vector<StepProfile> Profile() const override;
+  void List(const std::string& part, Listing& listing, ValueRegisters& values) const override;
 
  private:
   std::shared_ptr<const Plan> plan_;

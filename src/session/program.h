@@ -61,6 +61,7 @@ class Program : public Execution {
   bool LacksLowBits() const override;
   /// The profile of all sessions inside and of the operators between them.
   std::vector<StepProfile> Profile() const override;
+  void List(const std::string& part, Listing& listing, ValueRegisters& values) const override;
 
  private:
   /// One session over part of the graph.

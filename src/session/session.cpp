@@ -339,6 +339,11 @@ const Plan* Session::plan() const {
   return current_ ? current_->execution->plan() : nullptr;
 }
 
+const Execution* Session::execution() const {
+  if (variant_) return variant_->execution();
+  return current_ ? current_->execution.get() : nullptr;
+}
+
 bool Session::LacksLowBits() const {
   if (variant_) return variant_->LacksLowBits();
   return current_ && current_->execution->LacksLowBits();

@@ -99,6 +99,8 @@ class Session {
   void PrepareFor(const TensorMap& feeds);
   /// The plan that ran last (or was prepared); nullptr before that, or for a Program.
   const Plan* plan() const;
+  /// What ran last (or was prepared) as instructions; nullptr before that.
+  const Execution* execution() const;
   SessionMemory memory() const;
   /// Whether the plans, made or loaded, need kernels for few bits that are not loaded yet.
   bool LacksLowBits() const;

@@ -47,9 +47,48 @@ export interface PlanMemory {
   packedWeights: number;
 }
 
+/** One line of a program: a step of a plan in it, or an operator that runs between plans. */
+export interface Instruction {
+  /**
+   * The part of the program: 'head' and 'tail' have plans, 'middle' has what runs operator by operator. Parts of a
+   * body stand behind the names of its node and attribute: 'loop/body/head'.
+   */
+  part: string;
+  op: string;
+  /** Name of the operator. */
+  name: string;
+  /** Name of the kernel, or 'reference'. */
+  kernel: string;
+  /** Indices of {@link Plan.registers}; -1 for an operand that is left out. */
+  reads: number[];
+  writes: number[];
+  /** Multiply-accumulate operations of one run of a step. */
+  macs?: number;
+}
+
+/** Memory that instructions read and write. */
+export interface ProgramRegister {
+  /** The part that it belongs to. */
+  part: string;
+  /** Name of the first value in it. */
+  name: string;
+  /** Left out where only a run tells them. */
+  type?: TensorType;
+  dims?: number[];
+}
+
 /** How a session computes its graph for the shapes of its last run. */
 export interface Plan {
+  /** Empty for a program. */
   steps: PlanStep[];
+  /**
+   * Of a model that runs as several plans (control flow, shapes that depend on data): its instructions in the order
+   * of running, the bodies of a node behind it, with the kernels of the shapes that ran last.
+   */
+  instructions?: Instruction[];
+  /** What the instructions read and write. */
+  registers?: ProgramRegister[];
+  /** Of a program: the sum over its plans. */
   memory: PlanMemory;
   /** Kernels of the option `kernels` that no step runs, or not all of their family, and what runs instead. */
   warnings: string[];

@@ -170,8 +170,8 @@ export class InferenceSession {
   }
 
   /**
-   * The plan of the last run; undefined before the first run of a model of open shape, and always for a model
-   * that runs as several plans (control flow, shapes that depend on data).
+   * The plan of the last run; undefined before the first run of a model of open shape. A model that runs as several
+   * plans (control flow, shapes that depend on data) has `instructions` in place of `steps`.
    */
   plan(): Plan | undefined {
     return this.#executor.plan();
