@@ -92,11 +92,23 @@ void BatchNorm::Start() {
 }
 
 float BatchNorm::Factor(size_t channel) const {
+  if (follows_)
+    return static_cast<float>(static_cast<double>(gamma[channel]) * inverse_sigma_[channel]);
   return gamma[channel] / static_cast<float>(std::sqrt(running_.variance[channel] + kEpsilon));
 }
 
 float BatchNorm::Bias(size_t channel) const {
-  return beta[channel] - Factor(channel) * static_cast<float>(running_.mean[channel]);
+  const ChannelMoments& moments = follows_ ? now_ : running_;
+  return beta[channel] - Factor(channel) * static_cast<float>(moments.mean[channel]);
+}
+
+double BatchNorm::CountBatch() {
+  return measuring_ ? 1 / static_cast<double>(++measured_) : kMomentum;
+}
+
+void BatchNorm::Average(size_t channel, double share, double mean, double variance) {
+  running_.mean[channel] += share * (mean - running_.mean[channel]);
+  running_.variance[channel] += share * (variance - running_.variance[channel]);
 }
 
 std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
@@ -105,16 +117,14 @@ std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
   inverse_sigma_.resize(channels);
   // The running statistics are those of u = batch / factor. While measuring, the first batch
   // replaces the statistics of the float network, for which the factors are 1.
-  const double share = measuring_ ? 1 / static_cast<double>(++measured_) : kMomentum;
+  const double share = CountBatch();
   const auto count = static_cast<double>(ElementsOfChannel(batch));
   const double unbiased = count > 1 ? count / (count - 1) : 1;
   for (size_t channel = 0; channel < channels; ++channel) {
     const auto factor = static_cast<double>(Factor(channel));
     const double variance = now_.variance[channel];
     inverse_sigma_[channel] = 1 / std::sqrt(variance + kEpsilon * factor * factor);
-    running_.mean[channel] += share * (now_.mean[channel] / factor - running_.mean[channel]);
-    running_.variance[channel] +=
-        share * (variance * unbiased / (factor * factor) - running_.variance[channel]);
+    Average(channel, share, now_.mean[channel] / factor, variance * unbiased / (factor * factor));
   }
   std::vector<Tensor> out;
   for (const Tensor& x : batch) {
@@ -169,6 +179,51 @@ std::vector<Tensor> BatchNorm::Backward(std::span<const Tensor> batch, std::span
       for (int64_t i = offset; i < offset + n; ++i) {
         to[i] = factor * (gradient[i] - shift - (from[i] - mean) * slope);
       }
+    });
+  }
+  return out;
+}
+
+void BatchNorm::FollowBatch(std::span<const Tensor> u) {
+  now_ = MeasureChannels(u);
+  const double share = CountBatch();
+  const auto count = static_cast<double>(ElementsOfChannel(u));
+  const double unbiased = count > 1 ? count / (count - 1) : 1;
+  inverse_sigma_.resize(gamma.size());
+  for (size_t channel = 0; channel < gamma.size(); ++channel) {
+    inverse_sigma_[channel] = 1 / std::sqrt(now_.variance[channel] + kEpsilon);
+    Average(channel, share, now_.mean[channel], now_.variance[channel] * unbiased);
+  }
+  follows_ = true;
+}
+
+std::vector<Tensor> BatchNorm::StatisticsBackward(std::span<const Tensor> u,
+                                                  const std::vector<double>& of_factor,
+                                                  const std::vector<double>& of_bias) {
+  const size_t channels = gamma.size();
+  const auto count = static_cast<double>(ElementsOfChannel(u));
+  // u moves the mean by 1 / n, and the variance by 2 (u - mean) / n.
+  std::vector<double> by_mean(channels), by_variance(channels);
+  for (size_t channel = 0; channel < channels; ++channel) {
+    const auto scale = static_cast<double>(gamma[channel]);
+    const double inverse = inverse_sigma_[channel], mean = now_.mean[channel];
+    // The bias holds the factor as well: beta - factor * mean.
+    const double factor = of_factor[channel] - mean * of_bias[channel];
+    gamma_gradient[channel] += static_cast<float>(factor * inverse);
+    beta_gradient[channel] += static_cast<float>(of_bias[channel]);
+    by_mean[channel] = -scale * inverse * of_bias[channel] / count;
+    by_variance[channel] = -scale * inverse * inverse * inverse * factor / count;
+  }
+  std::vector<Tensor> out;
+  for (const Tensor& x : u) {
+    Tensor& dx = out.emplace_back(DType::kFloat32, x.shape());
+    const float* from = x.data<float>();
+    auto* to = dx.data<float>();
+    ForRows(x, [&](size_t channel, int64_t offset, int64_t n) {
+      const auto mean = static_cast<float>(now_.mean[channel]);
+      const auto shift = static_cast<float>(by_mean[channel]);
+      const auto slope = static_cast<float>(by_variance[channel]);
+      for (int64_t i = offset; i < offset + n; ++i) to[i] = shift + (from[i] - mean) * slope;
     });
   }
   return out;

@@ -6,6 +6,11 @@
 //   y  = gamma * (u - mu_B) / sigma_B + beta  mu_B, sigma_B of the batch
 // The deployed layer does not depend on the batch's statistics:
 //   y  = conv(x, fq(W')) + b',   b' = beta - gamma * mu / sigma.
+//
+// Folding by the batch's own statistics (the same section's naive folding, as OneFlow trains) costs
+// a second convolution, and the gradient passes through the statistics as well:
+//   u  = conv(x, W)                           mu_B, sigma_B are those of u
+//   y  = conv(x, fq(gamma / sigma_B * W)) + beta - gamma * mu_B / sigma_B
 #pragma once
 
 #include <span>
@@ -40,15 +45,24 @@ class BatchNorm {
   std::vector<float> gamma, beta;  // learned; gamma > 0
   std::vector<float> gamma_gradient, beta_gradient;
 
-  /// gamma / sigma of a channel, the factor of its weights.
+  /// gamma / sigma of a channel, the factor of its weights: of the running statistics, or between
+  /// FollowBatch() and EndBatch() of the batch.
   float Factor(size_t channel) const;
-  /// b' of a channel.
+  /// b' of a channel, of the same statistics.
   float Bias(size_t channel) const;
 
   /// `batch` is conv(x, fq(W')) of every sample. Updates the running statistics.
   std::vector<Tensor> Forward(std::span<const Tensor> batch);
   /// d loss / d batch, from d loss / d y. `batch` as in Forward().
   std::vector<Tensor> Backward(std::span<const Tensor> batch, std::span<const Tensor> dy);
+  /// Folding by the batch: takes u of every sample and updates the running statistics.
+  void FollowBatch(std::span<const Tensor> u);
+  void EndBatch() { follows_ = false; }
+  /// d loss / d u, from d loss / d Factor and d loss / d Bias of each channel; adds to the
+  /// gradients of gamma and beta. `u` as in FollowBatch().
+  std::vector<Tensor> StatisticsBackward(std::span<const Tensor> u,
+                                         const std::vector<double>& of_factor,
+                                         const std::vector<double>& of_bias);
   /// Keeps gamma positive after an update.
   void Limit();
   /// Writes or reads what was measured and learned.
@@ -56,6 +70,10 @@ class BatchNorm {
 
  private:
   void Start();
+  /// Moves the running statistics of a channel towards those of a batch.
+  void Average(size_t channel, double share, double mean, double variance);
+  /// The share of one more batch in the running statistics.
+  double CountBatch();
 
   std::vector<float> least_gamma_;
   ChannelMoments wanted_;
@@ -65,6 +83,7 @@ class BatchNorm {
   int64_t wanted_batches_ = 1;
   bool measuring_ = true;
   int64_t measured_ = 0;  // number of batches
+  bool follows_ = false;  // between FollowBatch() and EndBatch()
 };
 
 }  // namespace requant

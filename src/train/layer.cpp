@@ -153,6 +153,7 @@ void TrainLayer::PlaceGrid() {
 
 void TrainLayer::Fold() {
   if (!norm_) return;
+  norm_->EndBatch();
   for (size_t row = 0; row < bias_.size(); ++row) bias_[row] = norm_->Bias(row);
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
     const float factor = Factor(row);
@@ -174,6 +175,13 @@ void TrainLayer::Fold() {
 }
 
 void TrainLayer::Begin() {
+  std::fill(weight_gradient_.begin(), weight_gradient_.end(), 0.0f);
+  std::fill(bias_gradient_.begin(), bias_gradient_.end(), 0.0f);
+  if (norm_) norm_->EndBatch();
+  if (!FoldsByBatch()) PlaceWeights();  // Forward() has the statistics of the batch
+}
+
+void TrainLayer::PlaceWeights() {
   folded_ = weights_;
   if (norm_) {
     ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
@@ -189,8 +197,6 @@ void TrainLayer::Begin() {
     }
   }
   QuantizeWeights();
-  std::fill(weight_gradient_.begin(), weight_gradient_.end(), 0.0f);
-  std::fill(bias_gradient_.begin(), bias_gradient_.end(), 0.0f);
 }
 
 /// Sets the scales, and the zero points of affine grids, to the range of the current weights
@@ -238,6 +244,18 @@ void TrainLayer::QuantizeWeights() {
 std::vector<Tensor> TrainLayer::Forward(std::span<const Tensor> x) {
   std::vector<Tensor> out;
   const std::vector<float> none;
+  if (FoldsByBatch()) {
+    plain_.clear();
+    for (const Tensor& sample : x) plain_.push_back(math_.Forward(sample, weights_.data(), none));
+    norm_->FollowBatch(plain_);
+    PlaceWeights();
+    std::vector<float> bias;
+    for (int64_t row = 0; row < math_.view().rows; ++row) {
+      bias.push_back(norm_->Bias(static_cast<size_t>(row)));
+    }
+    for (const Tensor& sample : x) out.push_back(math_.Forward(sample, used_.data(), bias));
+    return out;
+  }
   for (const Tensor& sample : x) {
     out.push_back(math_.Forward(sample, used_.data(), norm_ ? none : bias_));
   }
@@ -249,7 +267,8 @@ std::vector<Tensor> TrainLayer::Forward(std::span<const Tensor> x) {
 std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<const Tensor> dy,
                                          bool x_wanted) {
   std::vector<Tensor> of_plain;
-  if (norm_) {
+  const bool by_batch = FoldsByBatch();
+  if (norm_ && !by_batch) {
     of_plain = norm_->Backward(plain_, dy);
     plain_.clear();
     dy = of_plain;
@@ -260,22 +279,72 @@ std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<co
     math_.Backward(x[sample], used_.data(), dy[sample], weight_gradient_.data(), bias_gradient,
                    x_wanted ? &out[sample] : nullptr);
   }
+  if (by_batch) StatisticsBackward(x, dy, out, x_wanted);
   return out;
 }
 
-/// Propagates gradients from the weights on their grid to the weights and to the grid's scales.
-void TrainLayer::WeightsBackward() {
+void TrainLayer::StatisticsBackward(std::span<const Tensor> x, std::span<const Tensor> dy,
+                                    std::vector<Tensor>& dx, bool x_wanted) {
+  const auto rows = static_cast<size_t>(math_.view().rows);
+  std::vector<double> of_factor(rows), of_bias(rows);
+  for (const Tensor& sample : dy) {
+    const float* from = sample.data<float>();
+    const int64_t inner = sample.count() / std::max<int64_t>(1, sample.dim(0) * sample.dim(1));
+    for (int64_t i = 0; i < sample.dim(0) * sample.dim(1); ++i) {
+      double sum = 0;
+      for (int64_t at = 0; at < inner; ++at) sum += static_cast<double>(from[i * inner + at]);
+      of_bias[static_cast<size_t>(i % sample.dim(1))] += sum;
+    }
+  }
+  // A grid that follows the factor is factor * fq(W); on any other the factor is inside of fq.
+  const bool follows = GridFollows();
+  const auto add = [&](const std::vector<float>& values, bool divided) {
+    ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+      const double by = divided ? 1 / static_cast<double>(Factor(row)) : 1;
+      for (int64_t i = first; i < first + count; ++i) {
+        const auto at = static_cast<size_t>(i);
+        of_factor[static_cast<size_t>(row)] +=
+            static_cast<double>(weight_gradient_[at]) * static_cast<double>(values[at]) * by;
+      }
+    });
+  };
+  if (follows) add(used_, true);
+  GridBackward();
+  if (!follows) add(weights_, false);
+  FactorBackward();
+  const std::vector<Tensor> du = norm_->StatisticsBackward(plain_, of_factor, of_bias);
+  plain_.clear();
+  for (size_t sample = 0; sample < x.size(); ++sample) {
+    Tensor more;
+    math_.Backward(x[sample], weights_.data(), du[sample], weight_gradient_.data(), nullptr,
+                   x_wanted ? &more : nullptr);
+    if (!x_wanted) continue;
+    auto* to = dx[sample].data<float>();
+    for (int64_t i = 0; i < more.count(); ++i) to[i] += more.data<float>()[i];
+  }
+}
+
+/// Propagates gradients from the weights on their grid to the folded weights and to the grid's
+/// scales.
+void TrainLayer::GridBackward() {
+  if (config_ == nullptr || config_->exponential()) return;
+  ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
+    float* gradient = weight_gradient_.data() + first;
+    const size_t channel = static_cast<size_t>(row) % config_->scale.size();
+    const GridRange grid = WeightGrid(*config_, channel);
+    const double step = GridGradient(folded_.data() + first, gradient, count, grid, std::nullopt,
+                                     scales_.has_value(), gradient);
+    if (scales_) scales_->gradient[channel] += static_cast<float>(step);
+  });
+}
+
+/// Propagates gradients from the folded weights to the weights.
+void TrainLayer::FactorBackward() {
   ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
     const float factor = Factor(row);
-    float* gradient = weight_gradient_.data() + first;
-    if (config_ && !config_->exponential()) {
-      const size_t channel = static_cast<size_t>(row) % config_->scale.size();
-      const GridRange grid = WeightGrid(*config_, channel);
-      const double step = GridGradient(folded_.data() + first, gradient, count, grid, std::nullopt,
-                                       scales_.has_value(), gradient);
-      if (scales_) scales_->gradient[channel] += static_cast<float>(step);
+    for (int64_t i = first; i < first + count; ++i) {
+      weight_gradient_[static_cast<size_t>(i)] *= factor;
     }
-    for (int64_t i = 0; i < count; ++i) gradient[i] *= factor;
   });
 }
 
@@ -301,7 +370,10 @@ void TrainLayer::Fields(StateBytes& state) {
 }
 
 void TrainLayer::Update(double rate) {
-  WeightsBackward();
+  if (!FoldsByBatch()) {  // else Backward() has done it
+    GridBackward();
+    FactorBackward();
+  }
   const double output_step = output_size_ * fineness_;
   weight_optimizer_.Update(options_, rate, weight_step_, options_.weight_decay, weights_,
                            weight_gradient_);

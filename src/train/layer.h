@@ -52,7 +52,14 @@ class TrainLayer {
   void ObserveWeights();
   void QuantizeWeights();
   void SetSizes();
-  void WeightsBackward();
+  void GridBackward();
+  void FactorBackward();
+  bool FoldsByBatch() const { return norm_ && options_.fold == TrainFold::kBatch; }
+  /// Folds the weights, and computes the grid of this step and the weights on it.
+  void PlaceWeights();
+  /// Passes gradients through the batch's statistics; `dy` as in Backward(). Adds to `dx`, if any.
+  void StatisticsBackward(std::span<const Tensor> x, std::span<const Tensor> dy,
+                          std::vector<Tensor>& dx, bool x_wanted);
 
   const TrainOptions& options_;
   const Tensor& model_weights_;
@@ -64,7 +71,7 @@ class TrainLayer {
   double weight_step_ = 1, output_size_ = 1, fineness_ = 1;
   std::vector<float> weights_, bias_;
   std::optional<BatchNorm> norm_;
-  std::vector<Tensor> plain_;  // outputs before the normalization
+  std::vector<Tensor> plain_;  // outputs before the normalization; by the batch: of float weights
   std::vector<float> folded_;  // W'
   std::vector<float> used_;    // W' on its grid
   std::vector<float> weight_gradient_, bias_gradient_;

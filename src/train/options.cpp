@@ -9,6 +9,7 @@ namespace {
 constexpr const char* kOptimizers[] = {"adam", "sgd"};
 constexpr const char* kScales[] = {"learn", "observe", "keep"};
 constexpr const char* kLosses[] = {"scores", "values"};
+constexpr const char* kFolds[] = {"running", "batch"};
 
 }  // namespace
 
@@ -19,5 +20,6 @@ bool ParseName(std::string_view name, TrainScales* scales) {
   return ParseName(name, kScales, scales);
 }
 bool ParseName(std::string_view name, TrainLoss* loss) { return ParseName(name, kLosses, loss); }
+bool ParseName(std::string_view name, TrainFold* fold) { return ParseName(name, kFolds, fold); }
 
 }  // namespace requant

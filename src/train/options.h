@@ -21,6 +21,12 @@ enum class TrainScales : uint8_t {
   kKeep,     // scales stay as calibrated
 };
 
+/// The statistics that fold a normalization into weights while it learns (train/batch_norm.h).
+enum class TrainFold : uint8_t {
+  kRunning,  // a moving average over batches
+  kBatch,    // those of the batch itself; the running ones for the deployed layer
+};
+
 enum class TrainLoss : uint8_t {
   // outputs [rows, classes] are scores: cross entropy with labels and with the float network
   kScores,
@@ -31,6 +37,7 @@ enum class TrainLoss : uint8_t {
 bool ParseName(std::string_view name, TrainOptimizer* optimizer);
 bool ParseName(std::string_view name, TrainScales* scales);
 bool ParseName(std::string_view name, TrainLoss* loss);
+bool ParseName(std::string_view name, TrainFold* fold);
 
 /// The options of a Trainer; options.inc says what they mean.
 struct TrainOptions {

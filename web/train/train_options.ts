@@ -61,6 +61,12 @@ export const trainerOptions = {
    */
   batchNorm: flag,
   /**
+   * By which statistics these convolutions fold their normalization while they learn: 'running', a moving average
+   * over batches, or 'batch', those of the batch itself, which costs a second convolution. What is deployed has the
+   * running ones. Default 'running'.
+   */
+  fold: choice('running', 'batch'),
+  /**
    * 'scores': the first output scores classes, by cross entropy with labels and with the answers of the float
    * network; 'values': squared error against the float network, relative to its power. Default 'scores' if
    * the first sample has a label.
