@@ -48,8 +48,10 @@ function formatMachine({ machine, rounds, repeats }) {
 export function formatResults(results) {
   const sections = PARTS.filter(({ name }) => results.parts[name]).map(
     ({ name, title, tables }) => {
-      const { missing, result } = results.parts[name];
-      const body = missing ? [`Not measured: ${missing}.`] : tables(result).map(formatTable);
+      const { missing, result, measured } = results.parts[name];
+      const body = missing
+        ? [`Not measured: ${missing}.`]
+        : [...(measured ? [formatMachine(measured)] : []), ...tables(result).map(formatTable)];
       return [`### ${title}`, ...body].join('\n\n');
     },
   );

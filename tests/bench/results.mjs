@@ -7,7 +7,8 @@
 // networks are made. A part is a benchmark of this folder in a process of its own, whose contenders take
 // turns; a part whose requirements are missing is reported and left out. All results go into
 // build/bench/results.json; --write puts them into tests/bench/results.json as well, and their tables into
-// docs/benchmarks.md. --page measures nothing and only writes the tables again. --rounds: for contenders that
+// docs/benchmarks.md. With some parts alone --write replaces only these, which say when and of which version
+// they were measured. --page measures nothing and only writes the tables again. --rounds: for contenders that
 // take turns (5); --repeats: for new browsers and processes, and for benchmarks with long rounds (3).
 
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -139,20 +140,28 @@ async function run() {
   return results;
 }
 
+/** The results of all parts at once, or those of a former run with some parts of this one. */
+function merged(results, former) {
+  if (parts.length === PARTS.length) return results;
+  const { machine, rounds, repeats } = results;
+  const own = Object.entries(results.parts)
+    .filter(([, { result }]) => result)
+    .map(([name, part]) => [name, { ...part, measured: { machine, rounds, repeats } }]);
+  return { ...former, parts: { ...former.parts, ...Object.fromEntries(own) } };
+}
+
 if (page) {
   writePage(JSON.parse(readFileSync(RESULTS, 'utf8')));
 } else {
-  if (write && parts.length < PARTS.length) {
-    console.error('bench: --write is for all parts: the page has one version of all');
-    process.exit(2);
-  }
   try {
     const results = await run();
     const text = `${JSON.stringify(results, shorten, 1)}\n`;
     writeFileSync(path.join(FOLDER, 'results.json'), text);
     if (write) {
-      writeFileSync(RESULTS, text);
-      writePage(JSON.parse(text)); // with the digits that the file has
+      // with the digits that the file has
+      const written = merged(JSON.parse(text), JSON.parse(readFileSync(RESULTS, 'utf8')));
+      writeFileSync(RESULTS, `${JSON.stringify(written, shorten, 1)}\n`);
+      writePage(written);
     } else {
       const { formatResults } = await import('./result_page.mjs');
       console.log(formatResults(results));
