@@ -1,12 +1,15 @@
 #include "api/prepare.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/late_functions.h"
 #include "api/passes.h"
 #include "ops/quantized/wide.h"
 #include "passes/runner.h"
+#include "passes/shape/infer_type.h"
 
 namespace requant {
 
@@ -14,11 +17,19 @@ namespace {
 
 /// Rewrites a graph with operators that have a form to be run (OpDef::rewrite).
 void RewriteForRun(Graph& graph) {
-  for (const auto& node : graph.nodes()) {
-    const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
-    if (op == nullptr || op->rewrite == nullptr) continue;
+  std::vector<bool (*)(Graph&)> done;
+  const auto next = [&]() -> const OpDef* {
+    for (const auto& node : graph.nodes()) {
+      const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
+      const bool rewrites = op != nullptr && op->rewrite != nullptr;
+      if (rewrites && std::find(done.begin(), done.end(), op->rewrite) == done.end()) return op;
+    }
+    return nullptr;
+  };
+  while (const OpDef* op = next()) {
+    done.push_back(op->rewrite);
+    if (std::string_view(op->name).starts_with("BitSerial")) InferTypes(graph);
     op->rewrite(graph);
-    break;
   }
 }
 

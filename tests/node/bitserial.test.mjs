@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
-import { InferenceSession, Tensor, env, parseModel } from '../../dist/index.js';
+import { InferenceSession, Tensor, env, interpret, parseModel } from '../../dist/index.js';
 import { hasRelaxedSimd } from '../../dist/engine/relaxed_simd.js';
 import { integersFrom } from './few_bits.mjs';
 
@@ -85,3 +85,81 @@ for (const simd of variants) {
     }
   });
 }
+
+describe('operators on packed bits', () => {
+  const channels = 64;
+  const size = 10;
+  const weights = (next) => numbers(channels * channels * 9, () => next(0, 1));
+  /** Two layers with a BitPack before each, or, without the first one, with packed inputs. */
+  const packedNetwork = (form, type, packed) => {
+    const next = integersFrom(11);
+    return `graph "packed" opset 21, ai.requant 1
+${packed ? `input %x: uint32[1, 2, ${size}, ${size}, 1]` : `input %c: uint8[1, ${channels}, ${size}, ${size}]`}
+const %low: uint8[] = {0}
+const %high: uint8[] = {1}
+const %w: uint8[${channels}, ${channels}, 3, 3] = {${weights(next)}}
+const %v: uint8[${channels}, ${channels}, 3, 3] = {${weights(next)}}
+const %half: float32[] = {0.1}
+const %one: float32[] = {1.0}
+const %zero: uint8[] = {0}
+${packed ? '' : '%b = Clip(%c, %low, %high)\n%x = ai.requant::BitPack(%b) {axis = 1}'}
+%p = ai.requant::BitPack(%w) {axis = 1, pack_type = 64}
+%q = ai.requant::BitPack(%v) {axis = 1, bit_axis = 0, pack_type = 8}
+%s = ai.requant::BitSerialConv(%x, %p) {form = "${form}", length = ${channels}, pads = [1, 1, 1, 1]}
+%f = Cast(%s) {to = 1}
+%g = Mul(%f, %half)
+%u = QuantizeLinear(%g, %one, %zero)
+%t = Clip(%u, %low, %high)
+%k = ai.requant::BitPack(%t) {axis = 1, bit_axis = 2, pack_type = 16}
+%y = ai.requant::BitSerialConv(%k, %q) {form = "${form}", length = ${channels}, bit_axis = 2, weight_bit_axis = 0, out_type = "${type}"}
+output %y
+`;
+  };
+  for (const form of ['and', 'mixed', 'xnor']) {
+    for (const [type, packed] of [
+      ['int32', false],
+      ['int16', false],
+      ['int16', true],
+    ]) {
+      test(`${form}, ${type}, ${packed ? 'packed inputs' : 'packed in the network'}`, async () => {
+        const next = integersFrom(5);
+        const model = await parseModel(packedNetwork(form, type, packed));
+        const feeds = packed
+          ? {
+              x: new Tensor(
+                'uint32',
+                Uint32Array.from({ length: 2 * size * size }, () => next(0, 2 ** 31 - 1)),
+                [1, 2, size, size, 1],
+              ),
+            }
+          : {
+              c: new Tensor(
+                'uint8',
+                Uint8Array.from({ length: channels * size * size }, () => next(0, 2)),
+                [1, channels, size, size],
+              ),
+            };
+        const expected = (await interpret(model, feeds)).y;
+        assert.ok(new Set(expected.data).size > 3);
+        for (const simd of variants) {
+          env.wasm.simd = simd;
+          const session = await InferenceSession.create(model);
+          const { y } = await session.run(feeds);
+          assert.equal(y.type, type);
+          assert.deepEqual([...y.data], [...expected.data]);
+          const steps = session.plan().steps;
+          assert.ok(!steps.some(({ op }) => /BitSerial|BitPack/.test(op)));
+          // Words that come in are unpacked by the reference.
+          assert.equal(steps.filter(({ op }) => op === 'BitUnpack').length, packed ? 1 : 0);
+          const products = steps.filter(({ op }) => op.startsWith('ConvInteger'));
+          assert.ok(
+            products.every(({ kernel }) => /lookup|popcount|carry/.test(kernel)),
+            simd,
+          );
+          session.dispose();
+        }
+        model.dispose();
+      });
+    }
+  }
+});
