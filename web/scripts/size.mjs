@@ -7,9 +7,9 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1009e3, brotli: 305e3 };
-const OPERATORS_LIMIT = { raw: 768e3, brotli: 246e3 };
-const TOOLS_LIMIT = { raw: 690e3, brotli: 216e3 };
+const MAIN_LIMIT = { raw: 1012e3, brotli: 306e3 };
+const OPERATORS_LIMIT = { raw: 800e3, brotli: 256e3 };
+const TOOLS_LIMIT = { raw: 694e3, brotli: 218e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
 const dist = path.join(ROOT, 'dist');
