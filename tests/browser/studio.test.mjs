@@ -85,6 +85,7 @@ test('a new user gets a proven model', { timeout: 900_000 }, async (t) => {
   await page.waitForSelector('.verdict', { timeout: 300_000 });
   const second = await shownAnswers(page);
   assert.notDeepEqual(second, first);
+  assert.match(await page.textContent('.needs'), /Only the layers that you changed/);
 
   await go(page, 'Take');
   const [download] = await Promise.all([

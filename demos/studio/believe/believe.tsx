@@ -3,6 +3,7 @@
 import { formatBytes, formatMs, formatShare, metricRows } from 'requant/report';
 import { Start } from '../choose/choose.js';
 import { recipeOf } from '../choose/recipes.js';
+import { quantizeNow } from '../engine/run.js';
 import { emptyFeeds, mayUseThreads, measureWith } from '../engine/speed.js';
 import { Icon } from '../icon.js';
 import { NothingYet } from '../nothing_yet.js';
@@ -63,6 +64,29 @@ function Verdict({ now }: { now: Result }) {
           : 'Without samples there is no proof: bring some to see how far the answers move.'}
       </p>
     </section>
+  );
+}
+
+/** Says that only some layers were made again, and offers to make everything again. */
+function Partly({ now }: { now: Result }) {
+  if (now.made === 'all') return null;
+  const busy = job.value !== undefined;
+  return (
+    <div class="needs row-between">
+      <p class="muted">
+        {now.made === 'layers'
+          ? 'Only the layers that you changed were made again, with the ranges of the first time. Their weights are rounded to the nearest; with everything made again, rounding makes up for errors.'
+          : 'Ranges and decisions are those of the first time; other layers have the same integers as before.'}
+      </p>
+      <button
+        type="button"
+        class="button small"
+        aria-disabled={busy}
+        onClick={() => !busy && void quantizeNow(true)}
+      >
+        Quantize everything again
+      </button>
+    </div>
   );
 }
 
@@ -204,6 +228,7 @@ export function Believe() {
           This is the result of other settings than the present ones. Quantize to see theirs.
         </p>
       )}
+      <Partly now={now} />
       <Verdict now={now} />
       <Figures now={now} />
       {now.answers.length > 0 && <Answers now={now} />}

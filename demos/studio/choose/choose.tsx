@@ -111,7 +111,7 @@ export function Start() {
       type="button"
       class="button primary"
       aria-disabled={busy}
-      onClick={() => !busy && void quantizeNow()}
+      onClick={() => !busy && void quantizeNow(Boolean(again))}
     >
       {again ? 'Quantize again' : 'Quantize'}
       <Icon name="next" />

@@ -104,7 +104,8 @@ export const recipes: readonly Recipe[] = [
 
 export const recipeOf = (id: RecipeId): Recipe => recipes.find((one) => one.id === id)!;
 
-const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+/** A text as a pattern that matches it. */
+export const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
 function operatorOf(width: Width): OperatorConfig | null {
   return width === 32 ? null : { weights: { bits: width } };

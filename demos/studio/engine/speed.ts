@@ -1,7 +1,6 @@
 // Measures how long both networks take, operator by operator.
 
-import type { Tensor, WorkerModel, WorkerQuantizedModel, WorkerSession } from 'requant';
-import type { ModelInfo } from 'requant';
+import type { ModelInfo, Tensor, WorkerSession } from 'requant';
 import { type Speed, type Times, model, result } from '../state/store.js';
 import { runJob } from '../watch/job.js';
 import { engine, held } from './engine.js';
@@ -50,13 +49,18 @@ async function timesSoFar(session: WorkerSession): Promise<Times> {
   );
 }
 
+interface Pair<T> {
+  float: T;
+  quantized: T;
+}
+
 /** Runs both sessions in turns, which must have been made with `profile`. */
 export async function measure(
-  sessions: { float: WorkerSession; quantized: WorkerSession },
+  sessions: Pair<WorkerSession>,
   feeds: Feeds,
   signal: AbortSignal,
   report: (done: number, total: number) => void,
-): Promise<{ float: Speed; quantized: Speed }> {
+): Promise<Pair<Speed>> {
   const both = [sessions.float, sessions.quantized] as const;
   for (const session of both) await session.run(feeds, { signal });
   const [floatBefore, quantizedBefore] = await Promise.all(both.map(timesSoFar));
@@ -72,19 +76,6 @@ export async function measure(
     speedOf(sessions.quantized, runs, quantizedBefore!),
   ]);
   return { float, quantized };
-}
-
-/** Sessions of both networks with times of their operators, on one thread. */
-export async function openSessions(
-  float: WorkerModel,
-  quantized: WorkerQuantizedModel | WorkerModel,
-): Promise<{ float: WorkerSession; quantized: WorkerSession }> {
-  const worker = await engine();
-  const [first, second] = await Promise.all([
-    worker.createSession(float, { profile: true }),
-    worker.createSession(quantized, { profile: true }),
-  ]);
-  return { float: first, quantized: second };
 }
 
 /** Whether this page may use threads. */

@@ -79,6 +79,8 @@ export interface Result {
   calibrated: number;
   separate: boolean;
   speed: { float: Speed; quantized: Speed } | undefined;
+  /** How much was quantized: everything, or what depends on the layers whose bits the user changed. */
+  made: 'all' | 'decisions kept' | 'layers';
   seconds: number;
 }
 
