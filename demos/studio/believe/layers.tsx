@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
 import { showNode } from '../state/store.js';
 import { colourOf, theme } from '../state/theme.js';
+import { loadPlot } from './plot.js';
 
 const FIRST = 8;
 const HEIGHT = 260;
@@ -64,9 +65,8 @@ function Chart({ layers }: { layers: readonly LayerDifference[] }) {
     ];
     let stop = () => {};
     let current = true;
-    // The library reads the browser's language when it loads, and throws where that is no language.
-    import('uplot').then(
-      ({ default: Plot }) => {
+    loadPlot().then(
+      (Plot) => {
         if (!current) return;
         const hooks = {
           setCursor: [({ cursor }: uPlot) => setUnder(cursor.idx ?? undefined)],
