@@ -1,6 +1,15 @@
 // Takes files wherever they come from: opens the model among them, reads the samples.
 
-import { announcement, model, preparation, problem, result, samples } from '../state/store.js';
+import {
+  announcement,
+  go,
+  model,
+  preparation,
+  problem,
+  result,
+  room,
+  samples,
+} from '../state/store.js';
 import { runJob } from '../watch/job.js';
 import { StudioError, describe } from '../watch/problems.js';
 import { type GivenFile, sortFiles } from './files.js';
@@ -48,6 +57,9 @@ export async function takeFiles(get: () => Promise<GivenFile[]> | GivenFile[]): 
       if (!(await openModel(brought))) return;
     }
     if (found.length > 0) await takeSamples(found);
+    // A comparison and files of the former model or samples are gone.
+    if (result.value === undefined && (room.value === 'believe' || room.value === 'take'))
+      go('bring');
   } catch (error) {
     problem.value = describe(error);
   }
