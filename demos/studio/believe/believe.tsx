@@ -31,13 +31,33 @@ function speedWords({ float, quantized }: NonNullable<Result['speed']>): string 
   return 'takes as long';
 }
 
+/** The task's measure in words. */
+function likeWords({ task, likeness }: Result): string {
+  const share = formatShare(likeness!);
+  if (task === 'boxes') return `${share} of its boxes are those of the float network`;
+  if (task === 'masks') return `Its masks cover ${share} of what both cover`;
+  return `${share} of its nearest neighbours are those of the float network`;
+}
+
+const likeNames: Partial<Record<Result['task'], string>> = {
+  boxes: 'the same boxes',
+  masks: 'intersection over union of masks',
+  neighbours: 'the same neighbours',
+};
+
 function Verdict({ now }: { now: Result }) {
   const { report, floatBytes, bytes, speed, calibrated, separate } = now;
   const smaller = floatBytes / bytes;
   const agreement = report?.top1.agreement ?? null;
   const snr = report?.outputs[0]?.snr;
-  const classes = now.answers.some(({ float }) => float.length > 0);
-  const good = !report || (classes ? (agreement ?? 1) >= 0.95 : snr === null || (snr ?? 0) >= 20);
+  const classes = now.task === 'classes';
+  const good =
+    !report ||
+    (now.likeness !== undefined
+      ? now.likeness >= 0.9
+      : classes
+        ? (agreement ?? 1) >= 0.95
+        : snr === null || (snr ?? 0) >= 20);
   const size = smaller > 1.02 ? `is ${times(smaller)} smaller` : 'is as large as before';
   const rest = `${size}${speed ? ` and ${speedWords(speed)}` : ''}`;
   const agreeing =
@@ -52,8 +72,10 @@ function Verdict({ now }: { now: Result }) {
       <p>
         {!report && `The network ${rest}.`}
         {report && classes && `It gives the same answer on ${agreeing}, ${rest}.`}
+        {report && now.likeness !== undefined && `${likeWords(now)}; it ${rest}.`}
         {report &&
           !classes &&
+          now.likeness === undefined &&
           (snr === null
             ? `Its outputs are exactly the same; it ${rest}.`
             : `Its outputs keep ${snr?.toFixed(1)} dB of signal above the error; it ${rest}.`)}
@@ -99,9 +121,10 @@ function Figures({ now }: { now: Result }) {
       `right, float ${formatShare(report.top1.float)}`,
     ]);
   }
-  if (report && now.answers.some(({ float }) => float.length > 0)) {
+  if (report && now.task === 'classes') {
     list.push([formatShare(report.top1.agreement), 'the same answer']);
   }
+  if (now.likeness !== undefined) list.push([formatShare(now.likeness), likeNames[now.task]!]);
   const snr = report?.outputs[0]?.snr;
   if (report) list.push([snr === null ? 'exact' : `${snr!.toFixed(1)} dB`, 'signal above error']);
   list.push([formatBytes(bytes), `instead of ${formatBytes(floatBytes)}`]);

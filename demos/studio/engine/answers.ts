@@ -3,22 +3,17 @@
 import type { Tensor, WorkerSession } from 'requant';
 import type { Samples } from '../bring/samples.js';
 import type { Preparation } from '../bring/preparation.js';
-import type { Answer, Score } from '../state/store.js';
+import { type Answer, type Score, model, ownTask } from '../state/store.js';
 import { Differences } from './differences.js';
+import { type Side, boxesOf, hasBoxes, sameBoxes } from './detect.js';
 import { held } from './engine.js';
-
-type Outputs = Record<string, Tensor>;
+import { type Outputs, type Task, guessTask, isScores, maskOf, nearest, sameMask } from './task.js';
 
 const SHOWN_SCORES = 3;
 /** Answers that are shown. */
 const MOST_ANSWERS = 48;
 /** Bytes of the float network's outputs that are kept for later comparisons. */
 const MOST_KEPT = 256e6;
-
-/** Whether a tensor scores classes: one row of numbers. */
-export function isScores({ dims, size }: Pick<Tensor, 'dims' | 'size'>): boolean {
-  return size >= 2 && size <= 50_000 && dims.filter((dim) => dim > 1).length === 1;
-}
 
 /** Shares of classes: the numbers themselves if they are shares already, or else their softmax. */
 export function shares(values: ArrayLike<number>): number[] {
@@ -72,6 +67,51 @@ async function floatOutputsOf(
   return outputs;
 }
 
+/** Numbers are alike from this ratio on. */
+const ALIKE = { boxes: 0.999, masks: 0.9, neighbours: 0.999 } as const;
+const NEIGHBOURS = 3;
+
+/** The part of an answer that the task says. */
+function inTerms(task: Task, float: Outputs, quantized: Outputs, side: Side): Partial<Answer> {
+  if (task === 'boxes') {
+    const boxes = [boxesOf(float, side), boxesOf(quantized, side)] as const;
+    const likeness = sameBoxes(...boxes);
+    return { boxes, likeness, differs: likeness < ALIKE.boxes };
+  }
+  if (task === 'masks') {
+    const masks = [maskOf(float), maskOf(quantized)] as const;
+    const likeness = sameMask(...masks);
+    return { masks, likeness, differs: likeness < ALIKE.masks };
+  }
+  if (task !== 'classes') return {};
+  const [first, second] = [float, quantized].map((one) => best(Object.values(one)[0]!));
+  return {
+    float: first!,
+    quantized: second!,
+    differs: first!.length > 0 && first![0]!.index !== second![0]!.index,
+  };
+}
+
+/** Adds to answers which other samples are nearest, by the first output. */
+function addNeighbours(answers: Answer[], vectors: readonly (readonly Float32Array[])[]): void {
+  const [float, quantized] = vectors.map((list) => nearest(list, NEIGHBOURS));
+  const samples = answers.map(({ sample }) => sample);
+  answers.forEach((answer, index) => {
+    const [own, other] = [float![index]!, quantized![index]!];
+    const common = own.filter((one) => other.includes(one)).length;
+    answer.near = [own.map((at) => samples[at]!), other.map((at) => samples[at]!)];
+    answer.likeness = own.length === 0 ? 1 : common / own.length;
+    answer.differs = own[0] !== other[0];
+  });
+}
+
+export interface Asked {
+  task: Task;
+  answers: Answer[];
+  likeness: number | undefined;
+  differences: ReturnType<Differences['result']>;
+}
+
 /** Runs both networks on samples. Answers that differ come first. */
 export async function askBoth(
   session: WorkerSession,
@@ -80,10 +120,13 @@ export async function askBoth(
   preparation: Preparation | undefined,
   report: (done: number) => void,
   signal: AbortSignal,
-): Promise<{ answers: Answer[]; differences: ReturnType<Differences['result']> }> {
+): Promise<Asked> {
   const answers: Answer[] = [];
   const differences = new Differences();
-  const [name] = held.floatSession!.outputNames;
+  const vectors: [Float32Array[], Float32Array[]] = [[], []];
+  const { width, height } = preparation ?? { width: 1, height: 1 };
+  const side = { width, height };
+  let task = ownTask.value;
   for (const index of indices) {
     signal.throwIfAborted();
     const float = await floatOutputsOf(index, samples, preparation);
@@ -92,19 +135,33 @@ export async function askBoth(
     const label = samples.labels?.[index] ?? -1;
     const known = label >= 0 ? { label } : {};
     differences.add(float, quantized, samples.nameOf(index), known.label);
-    const [first, second] = [float[name!]!, quantized[name!]!];
-    const [own, other] = [best(first), best(second)];
+    const boxes = samples.kind === 'pictures' && hasBoxes(float, side);
+    task ??= guessTask(float, model.value!.info, boxes);
+    const [first, second] = [float, quantized].map((one) => Object.values(one)[0]!.toFloat32());
+    if (task === 'neighbours') {
+      vectors[0].push(first!);
+      vectors[1].push(second!);
+    }
     answers.push({
       sample: index,
-      float: own,
-      quantized: other,
-      differs: own.length > 0 && own[0]!.index !== other[0]!.index,
-      snr: snrOf(first.toFloat32(), second.toFloat32()),
+      float: [],
+      quantized: [],
+      differs: false,
+      snr: snrOf(first!, second!),
+      ...inTerms(task, float, quantized, side),
       ...known,
     });
     report(answers.length);
   }
-  const noise = ({ snr }: Answer) => snr ?? Infinity;
-  answers.sort((a, b) => Number(b.differs) - Number(a.differs) || noise(a) - noise(b));
-  return { answers: answers.slice(0, MOST_ANSWERS), differences: differences.result() };
+  if (task === 'neighbours') addNeighbours(answers, vectors);
+  const likenesses = answers.flatMap(({ likeness }) => likeness ?? []);
+  const sum = likenesses.reduce((a, b) => a + b, 0);
+  const order = ({ likeness = 1, snr }: Answer) => 1000 * likeness + Math.min(500, snr ?? 500);
+  answers.sort((a, b) => Number(b.differs) - Number(a.differs) || order(a) - order(b));
+  return {
+    task: task!,
+    answers: answers.slice(0, MOST_ANSWERS),
+    likeness: likenesses.length > 0 ? sum / likenesses.length : undefined,
+    differences: differences.result(),
+  };
 }

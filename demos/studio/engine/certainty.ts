@@ -2,8 +2,9 @@
 
 import { type Preparation, possibleScalings, withScaling } from '../bring/preparation.js';
 import type { Samples } from '../bring/samples.js';
-import { isScores } from './answers.js';
+
 import { engine, held } from './engine.js';
+import { isScores } from './task.js';
 
 const TRIED = 12;
 

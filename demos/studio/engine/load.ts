@@ -6,6 +6,7 @@ import type { Brought } from '../bring/files.js';
 import {
   announcement,
   model,
+  ownTask,
   preparation,
   result,
   samples,
@@ -56,6 +57,7 @@ export async function openModel({ name, bytes, external }: Brought): Promise<boo
     samples.value = undefined;
     result.value = undefined;
     selected.value = undefined;
+    ownTask.value = undefined;
     widths.value = pendingWidths(done.nodes);
     preparation.value = guessPreparation(done.info);
     announcement.value = `${name} is open: ${done.nodes.length} operators.`;

@@ -122,6 +122,8 @@ async function work(task: Task): Promise<Result> {
       floatBytes: comparison?.size.floatBytes ?? bytes.size,
       report: comparison,
       answers: asked?.answers ?? [],
+      task: asked?.task ?? 'numbers',
+      likeness: asked?.likeness,
       calibrated: chosen.weights ? 0 : parts!.calibration.length,
       separate: parts?.separate ?? false,
       speed,
@@ -165,4 +167,27 @@ export async function quantizeNow(whole = false): Promise<void> {
     announcement.value = `Done: ${chosen.name}.`;
   });
   go('believe');
+}
+
+/** Asks both networks again, after the user said what they do. */
+export async function answerAgain(): Promise<void> {
+  const now = result.value;
+  const given = samples.value;
+  const { session } = held;
+  if (!now || !given || !session) return;
+  const phases = [{ name: 'Comparing both networks', weight: 1 }];
+  const { test } = divide(given);
+  const asked = await runJob('Showing answers in another way', phases, (signal, report) =>
+    askBoth(
+      session,
+      test,
+      given,
+      preparation.value,
+      (done) => report(0, done, test.length),
+      signal,
+    ),
+  );
+  if (!asked || result.value !== now) return;
+  const { answers, task, likeness } = asked;
+  result.value = { ...now, answers, task, likeness };
 }

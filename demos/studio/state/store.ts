@@ -10,6 +10,8 @@ import type {
 } from 'requant';
 import type { Samples } from '../bring/samples.js';
 import type { Preparation } from '../bring/preparation.js';
+import type { Found } from '../engine/detect.js';
+import type { Mask, Task } from '../engine/task.js';
 import type { RecipeId } from '../choose/recipes.js';
 import type { Job } from '../watch/job.js';
 import type { Problem } from '../watch/problems.js';
@@ -45,6 +47,12 @@ export interface Answer {
   sample: number;
   float: readonly Score[];
   quantized: readonly Score[];
+  /** The float and the quantized network's boxes, masks, or indices of the nearest samples. */
+  boxes?: readonly [readonly Found[], readonly Found[]];
+  masks?: readonly [Mask, Mask];
+  near?: readonly [readonly number[], readonly number[]];
+  /** How alike boxes, masks or neighbours are, from 0 to 1. */
+  likeness?: number;
   differs: boolean;
   /** Signal to noise ratio of the first output in dB; null where both are the same. */
   snr: number | null;
@@ -75,6 +83,9 @@ export interface Result {
   /** Undefined without samples. */
   report: CompareReport | undefined;
   answers: readonly Answer[];
+  task: Task;
+  /** The mean likeness of boxes, masks or neighbours over all samples that were compared. */
+  likeness: number | undefined;
   /** How many samples chose the scales, and whether the comparison used others. */
   calibrated: number;
   separate: boolean;
@@ -91,6 +102,8 @@ export const preparation = signal<Preparation | undefined>(undefined);
 export const recipe = signal<RecipeId>('balanced');
 /** Layers that the user gave bits of their own. */
 export const widths = signal<Readonly<Record<string, Width>>>({});
+/** What the user says the network does; undefined: what its outputs suggest. */
+export const ownTask = signal<Task | undefined>(undefined);
 export const result = signal<Result | undefined>(undefined);
 export const job = signal<Job | undefined>(undefined);
 export const problem = signal<Problem | undefined>(undefined);
