@@ -43,7 +43,7 @@ export async function quantize(page) {
 
 /** Opens the shipped network with its pictures. */
 export async function openSample(page) {
-  await page.click('text=Try one that tells clothes apart');
+  await page.click('button:has-text("tells clothes apart")');
   await page.waitForSelector('.preview canvas');
   await idle(page);
 }

@@ -10,6 +10,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { build, createServer, preview } from 'vite';
 import { ROOT } from './run.mjs';
+import { SAMPLES, hasSample, makeSamples, samples } from './studio_samples.mjs';
 
 const SERVICE_WORKER = 'service_worker.js';
 const STUDIO = path.join(ROOT, 'demos/studio');
@@ -45,6 +46,26 @@ const offlineFiles = {
   },
 };
 
+const VIRTUAL = 'virtual:samples';
+
+/** Offers the samples of other packages that are in build/studio_samples. */
+const samplesFound = {
+  name: 'samples-found',
+  resolveId: (id) => (id === VIRTUAL ? `\0${VIRTUAL}` : undefined),
+  load(id) {
+    if (id !== `\0${VIRTUAL}`) return undefined;
+    const here = Object.entries(samples).filter(([name]) => hasSample(name));
+    const files = here.flatMap(([, list]) => list);
+    const imports = files.map(
+      (file, at) => `import file${at} from ${JSON.stringify(`${path.join(SAMPLES, file)}?url`)};`,
+    );
+    const lists = here.map(
+      ([name, list]) => `${name}: [${list.map((file) => `file${files.indexOf(file)}`).join(', ')}]`,
+    );
+    return `${imports.join('\n')}\nexport const found = { ${lists.join(', ')} };\n`;
+  },
+};
+
 /** Vite's configuration of the studio; `outDir` is where a build goes. */
 export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => ({
   configFile: false,
@@ -75,13 +96,14 @@ export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => (
       },
     },
   },
-  plugins: [offlineFiles],
+  plugins: [offlineFiles, samplesFound],
   worker: { format: 'es' },
   server: { fs: { allow: [ROOT] }, headers: isolation },
   preview: { headers: isolation },
 });
 
 if (import.meta.url === `file://${process.argv[1]}`) {
+  await makeSamples();
   if (process.argv.includes('--dev')) {
     const server = await createServer(studioConfig());
     await server.listen();

@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { Pixels as PixelData } from '../bring/prepare.js';
 import type { Found } from '../engine/detect.js';
 import type { Mask } from '../engine/task.js';
+import { samples } from '../state/store.js';
 import { colourOf, theme } from '../state/theme.js';
 
 const SIDE = 260;
@@ -11,6 +12,9 @@ const MASK_OPACITY = 0.55;
 
 /** Colours of classes: hues that are far apart, one after another. */
 const hueOf = (label: number): number => (label * 137.5 + 150) % 360;
+
+/** The class of a box, by its name where that is known. */
+const nameOf = (label: number): string => samples.value?.classes?.[label] ?? `class ${label}`;
 
 /** The picture on a canvas of its own size. */
 function canvasOf({ width, height, data }: PixelData): HTMLCanvasElement {
@@ -51,7 +55,7 @@ function drawBoxes(context: CanvasRenderingContext2D, boxes: readonly Found[]): 
     ];
     context.strokeStyle = `hsl(${hueOf(label)} 90% 45%)`;
     context.strokeRect(x, y, w, h);
-    const text = `${label} · ${Math.round(100 * score)} %`;
+    const text = `${nameOf(label)} ${Math.round(100 * score)} %`;
     const at = Math.max(0, Math.min(x, width - context.measureText(text).width - 8));
     context.fillStyle = 'rgb(0 0 0 / 75%)';
     context.fillRect(at, Math.max(0, y), context.measureText(text).width + 8, 18);
@@ -63,7 +67,7 @@ function drawBoxes(context: CanvasRenderingContext2D, boxes: readonly Found[]): 
 /** The answer in words. */
 function wordsOf(boxes: readonly Found[] | undefined, mask: Mask | undefined): string {
   if (boxes) {
-    const list = boxes.map(({ label, score }) => `class ${label}, ${Math.round(100 * score)} %`);
+    const list = boxes.map(({ label, score }) => `${nameOf(label)}, ${Math.round(100 * score)} %`);
     return boxes.length === 0 ? 'nothing found' : `${boxes.length} found: ${list.join('; ')}`;
   }
   const covered = mask!.classes.reduce((sum, one) => sum + Number(one !== 0), 0);

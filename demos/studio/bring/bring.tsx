@@ -3,6 +3,7 @@
 import { Icon } from '../icon.js';
 import { go, job, model } from '../state/store.js';
 import { chosenFiles } from './files.js';
+import { type SampleId, sampleList } from './sample_list.js';
 import { ModelCard } from './model_card.js';
 import { SamplesCard } from './samples_card.js';
 import { takeFiles } from './take_files.js';
@@ -56,9 +57,9 @@ const promises = [
 
 function Welcome() {
   const busy = job.value !== undefined;
-  const openSample = () => {
+  const open = (id: SampleId) => {
     if (busy) return;
-    void import('./shipped.js').then(({ openShipped }) => openShipped());
+    void import('./shipped.js').then(({ openSample }) => openSample(id));
   };
   return (
     <div class="welcome">
@@ -82,12 +83,20 @@ function Welcome() {
             <FileButton label="Choose a folder" icon="folder" folder />
           </div>
         </div>
-        <p class="or">
-          No model at hand?{' '}
-          <button type="button" class="link" onClick={openSample}>
-            Try one that tells clothes apart
-          </button>
-        </p>
+        <p class="or">No model at hand? Try one that</p>
+        <div class="buttons">
+          {sampleList.map(({ id, text }) => (
+            <button
+              key={id}
+              type="button"
+              class="button small"
+              aria-label={`Try one that ${text}`}
+              onClick={() => open(id)}
+            >
+              {text}
+            </button>
+          ))}
+        </div>
       </div>
       <ul class="promises">
         {promises.map(({ icon, title, text }) => (

@@ -76,7 +76,7 @@ function needPreparation(settings: Preparation | undefined): Preparation {
 }
 
 /** Samples of pictures, whatever holds them. */
-function pictureSamples(
+export function pictureSamples(
   base: Pick<Samples, 'title' | 'count' | 'nameOf'> & Partial<Samples>,
   get: (index: number) => Parameters<typeof import('./pictures.js').preparePicture>[0],
 ): Samples {

@@ -18,6 +18,7 @@ const MOST_KEPT = 256e6;
 /** Shares of classes: the numbers themselves if they are shares already, or else their softmax. */
 export function shares(values: ArrayLike<number>): number[] {
   const list = Array.from(values);
+  if (list.length === 1) return [1 - list[0]!, list[0]!];
   const sum = list.reduce((a, b) => a + b, 0);
   if (list.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 0.05) return list;
   const most = list.reduce((a, b) => Math.max(a, b), -Infinity);

@@ -57,7 +57,7 @@ export async function chooseScaling(given: Samples, settings: Preparation): Prom
       for (const index of indices) {
         const outputs = await session.run(await given.feeds(index, trial.settings));
         const first = outputs[session.outputNames[0]!]!;
-        if (!isScores(first)) return settings;
+        if (!isScores(first) || first.size < 2) return settings;
         const scores = logits(first.toFloat32());
         const most = scores.indexOf(Math.max(...scores));
         trial.clear += clarity(scores) / indices.length;

@@ -49,7 +49,9 @@ class Difference {
   }
 }
 
+/** The class with the highest score; of one share alone, which of two classes it means. */
 const indexOfMost = (values: ArrayLike<number>): number => {
+  if (values.length === 1) return Number(values[0]! > 0.5);
   let most = 0;
   for (let at = 1; at < values.length; at++) if (values[at]! > values[most]!) most = at;
   return most;

@@ -3,7 +3,7 @@
 import type { QuantizeConfig, SearchProgress, WorkerModel, WorkerQuantizedModel } from 'requant';
 import type { Samples } from '../bring/samples.js';
 import { type Recipe, configOf } from '../choose/recipes.js';
-import { type Result, preparation, widths } from '../state/store.js';
+import { type Result, model, preparation, widths } from '../state/store.js';
 import type { Report } from '../watch/job.js';
 import { keepingDecisions, withOtherBits } from './change.js';
 import { engine, freeQuantized, freeResult, held } from './engine.js';
@@ -42,13 +42,15 @@ export interface Task {
   report: Report;
 }
 
-/** Samples with their right classes, where they are known. */
-export function withLabel(given: Samples) {
+/** Samples with their right classes, where they are known. One share alone has no classes to the engine. */
+function withLabel(given: Samples) {
   const settings = preparation.value;
+  const [output] = model.value!.info.outputs;
+  const single = output?.dims.every((dim) => dim === 1) ?? false;
   return async (index: number) => {
     const label = given.labels?.[index] ?? -1;
     const feeds = await given.feeds(index, settings);
-    return label >= 0 ? { feeds, label } : { feeds };
+    return label >= 0 && !single ? { feeds, label } : { feeds };
   };
 }
 

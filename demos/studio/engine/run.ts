@@ -20,7 +20,7 @@ import { StudioError } from '../watch/problems.js';
 import { askBoth } from './answers.js';
 import { engine, freeResult, held } from './engine.js';
 import { hasFewBits } from './few_bits.js';
-import { type Task, makeOne, walk, withLabel } from './make.js';
+import { type Task, makeOne, walk } from './make.js';
 import { emptyFeeds, measure } from './speed.js';
 
 /** Samples on which every layer is compared. */
@@ -47,7 +47,7 @@ async function lookedInto(
   const few = indices.slice(0, layerwise ? LAYER_SAMPLES : 1);
   const worker = await engine();
   return worker.compare(float, candidate, {
-    dataset: walk(few, withLabel(given!)),
+    dataset: walk(few, async (index) => ({ feeds: await given!.feeds(index, preparation.value) })),
     ...(layerwise ? { layerwise, aloneSamples: 1 } : {}),
     signal,
     onProgress: ({ done }) => report(4, done, few.length),

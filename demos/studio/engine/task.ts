@@ -16,8 +16,17 @@ export const taskNames: Readonly<Record<Task, string>> = {
 
 export type Outputs = Readonly<Record<string, Tensor>>;
 
-/** Whether a tensor scores classes: one row of numbers. */
-export function isScores({ dims, size }: Pick<Tensor, 'dims' | 'size'>): boolean {
+/** Whether a tensor is a share alone: of the second of two classes. */
+export const isShare = (tensor: Tensor): boolean => {
+  if (tensor.size !== 1) return false;
+  const [share] = tensor.toFloat32();
+  return share! >= 0 && share! <= 1;
+};
+
+/** Whether a tensor scores classes: one row of numbers, or one share. */
+export function isScores(tensor: Tensor): boolean {
+  const { dims, size } = tensor;
+  if (size === 1) return isShare(tensor);
   return size >= 2 && size <= 50_000 && dims.filter((dim) => dim > 1).length === 1;
 }
 
