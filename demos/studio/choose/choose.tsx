@@ -15,7 +15,8 @@ import {
   stale,
   widths,
 } from '../state/store.js';
-import { type Recipe, recipeOf, recipes } from './recipes.js';
+import { Budget } from './budget.js';
+import { type Recipe, ownRecipe, recipeOf, recipes } from './recipes.js';
 
 /** Operators whose weights can be quantized in blocks. */
 const MATRICES = ['MatMul', 'Gemm', 'LSTM', 'GRU', 'RNN'];
@@ -135,10 +136,11 @@ export function Choose() {
       </div>
       <fieldset class="recipes">
         <legend class="hidden-text">Recipes</legend>
-        {recipes.map((one) => (
+        {[...recipes, ...(ownRecipe.value ? [ownRecipe.value] : [])].map((one) => (
           <Card key={one.id} one={one} />
         ))}
       </fieldset>
+      <Budget />
       <OwnWidths />
       <div class="go">
         <p>

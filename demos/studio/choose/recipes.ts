@@ -1,10 +1,19 @@
 // The recipes: what each one is for, what it costs, and the options of requant behind it.
 
+import { signal } from '@preact/signals';
 import type { OperatorConfig, QuantizeConfig, WeightsOptions } from 'requant';
 import type { Width } from '../state/store.js';
 
 export type RecipeId =
-  'balanced' | 'accurate' | 'integers' | 'onnxruntime' | 'small' | 'trained' | 'blocks' | 'weights';
+  | 'balanced'
+  | 'accurate'
+  | 'integers'
+  | 'onnxruntime'
+  | 'small'
+  | 'trained'
+  | 'blocks'
+  | 'weights'
+  | 'own';
 
 export interface Recipe {
   id: RecipeId;
@@ -102,7 +111,25 @@ export const recipes: readonly Recipe[] = [
   },
 ];
 
-export const recipeOf = (id: RecipeId): Recipe => recipes.find((one) => one.id === id)!;
+/** A recipe that a budget or a link chose. */
+export const ownRecipe = signal<Recipe | undefined>(undefined);
+
+/** The recipe of a name; Balanced where there is none of the user's own. */
+export const recipeOf = (id: RecipeId): Recipe =>
+  recipes.find((one) => one.id === id) ?? ownRecipe.value ?? recipes[0]!;
+
+/** A recipe of a config. */
+export function recipeFrom(config: QuantizeConfig, name: string): Recipe {
+  return {
+    id: 'own',
+    name,
+    text: 'Settings that were found for this network.',
+    cost: '',
+    badge: 'own',
+    needsSamples: true,
+    config,
+  };
+}
 
 /** A text as a pattern that matches it. */
 export const escape = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
@@ -113,7 +140,7 @@ function operatorOf(width: Width): OperatorConfig | null {
 
 /** The config of a recipe with the bits that the user gave single layers. */
 export function configOf(
-  { config = {} }: Recipe,
+  { config = {} }: Pick<Recipe, 'config'>,
   widths: Readonly<Record<string, Width>>,
 ): QuantizeConfig {
   const own = Object.entries(widths).map(

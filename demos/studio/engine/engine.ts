@@ -9,7 +9,7 @@ import type {
 } from 'requant';
 import type { Preparation } from '../bring/preparation.js';
 import type { Samples } from '../bring/samples.js';
-import type { RecipeId } from '../choose/recipes.js';
+import type { Recipe } from '../choose/recipes.js';
 import type { Width } from '../state/store.js';
 
 let starting: Promise<RequantWorker> | undefined;
@@ -26,7 +26,7 @@ export function engine(): Promise<RequantWorker> {
 /** A quantization of the whole model, from which single layers are changed. */
 export interface Base {
   model: WorkerQuantizedModel;
-  recipe: RecipeId;
+  recipe: Recipe;
   widths: Readonly<Record<string, Width>>;
   samples: Samples;
   preparation: Preparation | undefined;

@@ -106,7 +106,7 @@ export interface Made {
 async function changed(task: Task, indices: readonly number[]): Promise<Made | undefined> {
   const { base } = held;
   const same =
-    base?.recipe === task.recipe.id &&
+    base?.recipe === task.recipe &&
     base.samples === task.given &&
     base.preparation === preparation.value;
   if (!same || task.whole) return undefined;
@@ -133,7 +133,7 @@ export async function makeOne(task: Task, indices: readonly number[]): Promise<M
   if (chosen.epochs) return { candidate: await trained(task, made, indices), made: 'all' };
   held.base = {
     model: made,
-    recipe: chosen.id,
+    recipe: chosen,
     widths: widths.value,
     samples: given!,
     preparation: preparation.value,

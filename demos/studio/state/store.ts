@@ -12,7 +12,7 @@ import type { Samples } from '../bring/samples.js';
 import type { Preparation } from '../bring/preparation.js';
 import type { Found } from '../engine/detect.js';
 import type { Mask, Task } from '../engine/task.js';
-import type { RecipeId } from '../choose/recipes.js';
+import { type RecipeId, configOf, recipeOf } from '../choose/recipes.js';
 import type { Job } from '../watch/job.js';
 import type { Problem } from '../watch/problems.js';
 
@@ -116,8 +116,10 @@ export const announcement = signal('');
 export const stale = computed(() => {
   const now = result.value;
   if (!now) return false;
-  const same = JSON.stringify(now.widths) === JSON.stringify(widths.value);
-  return !same || now.recipe !== recipe.value;
+  if (now.recipe !== recipe.value) return true;
+  const { weights, config } = recipeOf(recipe.value);
+  const other = weights ? undefined : configOf({ config: config ?? {} }, widths.value);
+  return JSON.stringify([now.config, now.widths]) !== JSON.stringify([other, widths.value]);
 });
 
 /** Gives a layer bits of its own; without them it follows the recipe. */
