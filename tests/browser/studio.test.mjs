@@ -107,6 +107,7 @@ test('a new user gets a proven model', { timeout: 900_000 }, async (t) => {
     ['Save QDQ', /qdq\.onnx$/],
     ['Save QONNX', /qonnx\.onnx$/],
     ['Save C', /\.c\.zip$/],
+    ['Save plan', /\.plan$/],
     ['Save config', /\.config\.json$/],
     ['Save record', /\.record\.json$/],
     ['Save report', /\.report\.html$/],

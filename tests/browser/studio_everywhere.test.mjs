@@ -2,40 +2,17 @@
 
 import assert from 'node:assert/strict';
 import test, { before } from 'node:test';
-import { browsers, start } from './browsers.mjs';
-import { serve } from './site.mjs';
+import { browsers } from './browsers.mjs';
 import { buildStudio } from './studio_site.mjs';
+import { useIn } from './studio/in_browser.mjs';
 
 before(buildStudio);
-
-/** The result that the user's page posts, or its error. */
-async function useIn(browser) {
-  let hear;
-  const heard = new Promise((resolve) => (hear = resolve));
-  const site = await serve(hear);
-  const running = await start(browser, `${site.url}tests/browser/page/studio.html`).catch(
-    async (error) => {
-      await site.close();
-      throw error;
-    },
-  );
-  try {
-    return await Promise.race([heard, running.ended]);
-  } finally {
-    await running.close();
-    await site.close();
-  }
-}
 
 let first;
 
 for (const browser of browsers) {
   test(browser.name, { timeout: 600_000 }, async (t) => {
-    let result = await useIn(browser);
-    if (browser.name === 'WebKit' && /Out of bounds memory access/.test(result.error)) {
-      t.diagnostic(`WebKit stopped once (docs/browsers.md): ${result.error}`);
-      result = await useIn(browser);
-    }
+    const result = await useIn(browser, 'studio.html', t);
     assert.equal(result.error, undefined);
     t.diagnostic(`${result.seconds.toFixed(1)} s to the comparison; ${result.agent}`);
     assert.ok(result.isolated);

@@ -131,8 +131,7 @@ function Slider({ report }: { report: SearchReport }) {
       {chosen && (
         <div class="row-between" role="status">
           <p>
-            <strong>{wordsOf(chosen)}</strong>
-            <br />
+            <strong>{wordsOf(chosen)}</strong> <br />
             <span class="muted">
               {formatBytes(chosen.bytes)}, {formatMs(chosen.ms)}, {valueText(chosen.value, report)}{' '}
               {metricNames[report.metric.name] ?? report.metric.name}

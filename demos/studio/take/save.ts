@@ -53,6 +53,31 @@ export function saveOnnx(format: OnnxFormat): void {
   });
 }
 
+/** Shapes of the inputs that the model leaves open, with 1 for what is not known. */
+function openShapes(): Record<string, number[]> {
+  const open = model.value!.info.inputs.filter(({ dims }) =>
+    dims.some((dim) => typeof dim !== 'number'),
+  );
+  return Object.fromEntries(
+    open.map(({ name, dims }) => [name, dims.map((dim) => (typeof dim === 'number' ? dim : 1))]),
+  );
+}
+
+/** Saves the plan: chosen kernels, packed weights and the layout of memory, for engines like this one. */
+export function savePlan(): void {
+  save('Planning', async () => {
+    const own = quantized();
+    const integers = 'config' in own ? await own.integerModel() : own;
+    try {
+      const requantize = 'config' in own ? ('fixed' as const) : ('float' as const);
+      const bytes = await integers.toPlan({ shapes: openShapes(), requantize, numThreads: 1 });
+      download(`${stem()}.plan`, bytes, BYTES);
+    } finally {
+      if (integers !== own) await integers.dispose();
+    }
+  });
+}
+
 /** Saves the network as C99 in an archive. */
 export function saveC(): void {
   save('Writing C', async () => {
@@ -61,15 +86,7 @@ export function saveC(): void {
       stem()
         .replace(/\W+/g, '_')
         .replace(/^(?=\d)/, '_') || 'model';
-    const open = model.value!.info.inputs.filter(({ dims }) =>
-      dims.some((dim) => typeof dim !== 'number'),
-    );
-    const shapes = Object.fromEntries(
-      open.map(({ name: input, dims }) => [
-        input,
-        dims.map((dim) => (typeof dim === 'number' ? dim : 1)),
-      ]),
-    );
+    const shapes = openShapes();
     const { source, header } = await worker.generateC(quantized(), { name, shapes });
     const encoder = new TextEncoder();
     const files = {

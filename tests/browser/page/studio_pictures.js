@@ -20,3 +20,27 @@ export async function greyPictures(count) {
   }
   return files;
 }
+
+/** The first pictures of a file of raw pixels, red, green and blue, as PNG files. */
+export async function colourPictures(address, side, count) {
+  const bytes = new Uint8Array(await (await fetch(address)).arrayBuffer());
+  const canvas = document.createElement('canvas');
+  canvas.width = side;
+  canvas.height = side;
+  const context = canvas.getContext('2d');
+  const size = side * side * 3;
+  const files = [];
+  for (let index = 0; index < count; index++) {
+    const image = context.createImageData(side, side);
+    const pixels = bytes.subarray(index * size, (index + 1) * size);
+    for (let pixel = 0; pixel < side * side; pixel++) {
+      image.data.set([...pixels.subarray(3 * pixel, 3 * pixel + 3), 255], 4 * pixel);
+    }
+    context.putImageData(image, 0, 0);
+    const blob = await new Promise((resolve) => canvas.toBlob(resolve, 'image/png'));
+    files.push(
+      new File([blob], `photo ${String(index).padStart(2, '0')}.png`, { type: 'image/png' }),
+    );
+  }
+  return files;
+}

@@ -39,7 +39,7 @@ test('chooses by bytes, milliseconds and accuracy', { skip, timeout: 600_000 }, 
     await page.keyboard.press('Home');
     await page.click('button:has-text("Take this one")');
     await quantize(page);
-    const shown = /([\d.]+ kB)/.exec(limits.bytes[0])[1];
+    const shown = / ([\d.]+ kB)/.exec(limits.bytes[0])[1];
     assert.ok((await page.textContent('.figures')).includes(shown), shown);
     const link = page.url();
     assert.deepEqual(JSON.parse(new URLSearchParams(new URL(link).hash.slice(1)).get('config')), {
