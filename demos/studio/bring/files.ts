@@ -19,15 +19,25 @@ const PICTURE = /\.(png|jpe?g|webp|bmp|gif|avif)$/i;
 const ARRAY = /\.(npy|npz)$/i;
 const IDX = /ubyte(\.gz)?$|\.idx(\.gz)?$/i;
 const ZIP = /\.zip$/i;
+const SOUND = /\.(wav|mp3|ogg|oga|flac|m4a)$/i;
+const TABLE = /\.(csv|tsv)$/i;
+const TEXT = /\.txt$/i;
+const TOKENIZER = /(^|\/)tokenizer(_config)?\.json$/i;
+/** Files beside models that are no samples. */
+const NO_TEXT = /(^|\/)(licen[cs]e|readme|notice|requirements|vocab|merges|labels|classes)[^/]*$/i;
 const OTHER_MODEL = /\.(pt|pth|h5|keras|pb|safetensors|gguf|mlmodel|bin)$/i;
 
 export const isPicture = ({ path }: GivenFile): boolean => PICTURE.test(path);
 export const isArray = ({ path }: GivenFile): boolean => ARRAY.test(path);
 export const isIdx = ({ path }: GivenFile): boolean => IDX.test(path);
 export const isZip = ({ path }: GivenFile): boolean => ZIP.test(path);
+export const isSound = ({ path }: GivenFile): boolean => SOUND.test(path);
+export const isTable = ({ path }: GivenFile): boolean => TABLE.test(path);
+export const isText = ({ path }: GivenFile): boolean => TEXT.test(path) && !NO_TEXT.test(path);
+export const isTokenizer = ({ path }: GivenFile): boolean => TOKENIZER.test(path);
 const isModel = ({ path }: GivenFile) => /\.(onnx|ort|tflite)$/i.test(path);
 const isSample = (file: GivenFile) =>
-  isPicture(file) || isArray(file) || isIdx(file) || isZip(file);
+  [isPicture, isArray, isIdx, isZip, isSound, isTable, isText].some((is) => is(file));
 
 const baseName = (path: string) => path.split('/').at(-1)!;
 
@@ -98,7 +108,11 @@ export function sortFiles(given: readonly GivenFile[]): {
     );
   }
   const [found] = models;
-  const samples = files.filter(isSample);
+  // A tokenizer beside a model is no sample, and texts need one.
+  const texts = files.filter(isText).length > 0 && (!found || files.some(isTokenizer));
+  const samples = files.filter((file) =>
+    isText(file) || isTokenizer(file) ? texts : isSample(file),
+  );
   if (!found && samples.length === 0) {
     const other = files.find(({ path }) => OTHER_MODEL.test(path));
     throw new StudioError(
@@ -108,7 +122,7 @@ export function sortFiles(given: readonly GivenFile[]): {
         : `${files.length === 1 ? baseName(files[0]!.path) : `None of ${files.length} files`} can be read`,
       other
         ? 'Export the network as ONNX: torch.onnx.export, tf2onnx or optimum-cli do that'
-        : 'Models end in .onnx or .tflite; samples are pictures, folders of pictures, .npy, .npz, .zip or IDX files',
+        : 'Models end in .onnx or .tflite; samples are pictures, folders of pictures, .npy, .npz, .wav, .csv, .txt with tokenizer.json, .zip or IDX files',
     );
   }
   if (!found) return { model: undefined, samples };

@@ -3,7 +3,17 @@
 import type { ModelInfo, Tensor } from 'requant';
 import type { ImageSet } from 'requant/dataset';
 import { StudioError } from '../watch/problems.js';
-import { type GivenFile, isArray, isIdx, isPicture, isZip } from './files.js';
+import type { SoundSource } from './audio.js';
+import {
+  type GivenFile,
+  isArray,
+  isIdx,
+  isPicture,
+  isSound,
+  isTable,
+  isText,
+  isZip,
+} from './files.js';
 import { Preparer } from './pictures.js';
 import type { Preparation } from './preparation.js';
 import type { Prepared } from './prepare.js';
@@ -26,6 +36,10 @@ export interface Samples {
   feeds(index: number, settings: Preparation | undefined): Promise<Feeds>;
   /** The picture and what the network sees of it. */
   prepared?(index: number, settings: Preparation): Promise<Prepared>;
+  /** Sounds, and how they become windows. */
+  sound?: SoundSource;
+  /** The text and its tokens. */
+  text?(index: number): { text: string; tokens: readonly string[] };
 }
 
 const MOST_CALIBRATION = 128;
@@ -216,11 +230,16 @@ export async function readSamples(given: readonly GivenFile[], info: ModelInfo):
   if (pictures.length > 0) return fromPictures(pictures);
   const arrays = files.filter(isArray);
   if (arrays.length > 0) return fromArrays(arrays, info);
+  const sounds = files.filter(isSound);
+  if (sounds.length > 0) return (await import('./audio.js')).fromSounds(sounds, info);
+  if (files.some(isText)) return (await import('./text.js')).fromTexts(files, info);
+  const [table] = files.filter(isTable);
+  if (table) return (await import('./table.js')).fromTable(table, info);
   const idx = files.filter(isIdx);
   if (idx.length > 0) return fromIdx(idx);
   throw new StudioError(
     'There are no samples in this.',
-    `None of ${files.length} files is a picture or an array`,
-    'Pictures, folders of pictures, .npy, .npz, .zip and IDX files can be read',
+    `None of ${files.length} files is a picture, an array, a sound, a table or a text`,
+    'Pictures, folders of pictures, .npy, .npz, .wav, .csv, .txt with tokenizer.json, .zip and IDX files can be read',
   );
 }

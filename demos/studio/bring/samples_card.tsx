@@ -3,21 +3,31 @@
 import { useEffect, useState } from 'preact/hooks';
 import { type LoadedModel, preparation, result, samples } from '../state/store.js';
 import { describe } from '../watch/problems.js';
+import { Icon } from '../icon.js';
 import { FileButton } from './bring.js';
+import { Camera } from './camera.js';
+import { Pager } from './pager.js';
 import { Pixels } from './pixels.js';
 import { PreparationForm } from './preparation_form.js';
 import type { Preparation } from './preparation.js';
 import type { Prepared } from './prepare.js';
 import type { Samples } from './samples.js';
+import { SoundPreview } from './sound_preview.js';
+import { TextPreview } from './text_preview.js';
+
+/** Whether a page may use a camera at all. */
+const hasCamera = (): boolean => Boolean(globalThis.navigator?.mediaDevices?.getUserMedia);
 
 function Empty({ model }: { model: LoadedModel }) {
   const pictures = preparation.value !== undefined;
+  const [camera, setCamera] = useState(false);
+  if (camera) return <Camera onEnd={() => setCamera(false)} />;
   return (
     <div class="empty">
       <p>
         {pictures
           ? 'Ten pictures of what the network usually sees are enough to begin; a hundred are better.'
-          : `Arrays for ${model.info.inputs.map(({ name }) => name).join(', ')}, as NumPy saves them.`}
+          : `Arrays for ${model.info.inputs.map(({ name }) => name).join(', ')}, as NumPy saves them; or sounds, a table (.csv) or texts (.txt with tokenizer.json) where these fit.`}
       </p>
       <div class="buttons">
         {pictures && (
@@ -28,7 +38,13 @@ function Empty({ model }: { model: LoadedModel }) {
             primary
           />
         )}
-        {!pictures && <FileButton label="Choose .npy or .npz" icon="file" primary />}
+        {!pictures && <FileButton label="Choose files" icon="file" primary />}
+        {pictures && hasCamera() && (
+          <button type="button" class="button" onClick={() => setCamera(true)}>
+            <Icon name="picture" />
+            Use the camera
+          </button>
+        )}
         <FileButton label="Choose a folder" icon="folder" folder />
       </div>
       <p class="muted small">
@@ -59,7 +75,6 @@ function Preview(props: { given: Samples; settings: Preparation }) {
       current = false;
     };
   }, [given, settings, index]);
-  const step = (by: number) => setIndex((index + by + given.count) % given.count);
   const name = given.nameOf(index);
   const label = given.labels?.[index] ?? -1;
   const known = label >= 0 ? ` (${given.classes?.[label] ?? `class ${label}`})` : '';
@@ -78,18 +93,7 @@ function Preview(props: { given: Samples; settings: Preparation }) {
         </figure>
       </div>
       {failed && <p class="bad">{failed}</p>}
-      <div class="pager">
-        <button type="button" class="button small" onClick={() => step(-1)}>
-          Previous
-        </button>
-        <span class="muted small">
-          {name}
-          {known}
-        </span>
-        <button type="button" class="button small" onClick={() => step(1)}>
-          Next
-        </button>
-      </div>
+      <Pager index={index} count={given.count} name={`${name}${known}`} onChange={setIndex} />
     </div>
   );
 }
@@ -117,6 +121,8 @@ export function SamplesCard({ model }: { model: LoadedModel }) {
               </span>
             )}
           </p>
+          {given.sound && <SoundPreview given={given} sound={given.sound} />}
+          {given.text && <TextPreview given={given} />}
           {given.prepared && settings && <Preview given={given} settings={settings} />}
           {given.prepared && settings && <PreparationForm settings={settings} model={model} />}
           <div class="buttons">
