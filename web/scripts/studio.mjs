@@ -14,6 +14,7 @@ import { SAMPLES, hasSample, makeSamples, samples } from './studio_samples.mjs';
 
 const SERVICE_WORKER = 'service_worker.js';
 const STUDIO = path.join(ROOT, 'demos/studio');
+const ORT = path.join(ROOT, 'node_modules/onnxruntime-web/dist');
 
 const isolation = {
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -22,6 +23,9 @@ const isolation = {
 
 /** Whether the page needs a file before it has a model; the service worker fetches the other files later. */
 const isShell = (file) => /\.(html|css|js)$/.test(file) && !file.includes('elk');
+
+/** Whether a file is of another engine, which loads when the user asks for it, and is not kept for offline use. */
+const isOther = (file) => /\/ort[-_]/.test(file);
 
 /** Writes the names of all files into the service worker, which keeps them for use without a network. */
 const offlineFiles = {
@@ -36,8 +40,12 @@ const offlineFiles = {
     const worker = bundle[SERVICE_WORKER];
     const lists = {
       version: hash.digest('hex').slice(0, 16),
-      shell: ['./', ...readdirSync(path.join(STUDIO, 'public')), ...files.filter(isShell)],
-      later: files.filter((name) => !isShell(name)),
+      shell: [
+        './',
+        ...readdirSync(path.join(STUDIO, 'public')),
+        ...files.filter((file) => isShell(file) && !isOther(file)),
+      ],
+      later: files.filter((name) => !isShell(name) && !isOther(name)),
     };
     if (!worker.code.includes('OFFLINE_FILES')) this.error('the service worker has no list');
     worker.code = worker.code.replace(/["'`]OFFLINE_FILES["'`]/, () =>
@@ -73,6 +81,12 @@ export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => (
   base: './',
   resolve: {
     alias: [
+      // The form whose WebAssembly has an address of its own, for threads and for workers.
+      {
+        find: /^onnxruntime-web\/wasm$/,
+        replacement: path.join(ORT, 'ort.wasm.min.mjs'),
+      },
+      { find: /^onnxruntime-web\/(ort-wasm.*)$/, replacement: path.join(ORT, '$1') },
       { find: /^requant$/, replacement: path.join(ROOT, 'dist/index.js') },
       { find: /^requant\/(\w+)$/, replacement: path.join(ROOT, 'dist/$1/index.js') },
     ],

@@ -4,21 +4,12 @@ import { formatBytes, formatMs, formatShare, metricRows } from 'requant/report';
 import { Start } from '../choose/choose.js';
 import { recipeOf } from '../choose/recipes.js';
 import { quantizeNow } from '../engine/run.js';
-import { emptyFeeds, mayUseThreads, measureWith } from '../engine/speed.js';
 import { Icon } from '../icon.js';
 import { NothingYet } from '../nothing_yet.js';
-import {
-  type Result,
-  go,
-  job,
-  model,
-  preparation,
-  result,
-  samples,
-  stale,
-} from '../state/store.js';
+import { type Result, go, job, result, stale } from '../state/store.js';
 import { Answers } from './answers.js';
 import { Layers } from './layers.js';
+import { Speeds } from './speeds.js';
 
 /** A factor on the line of its sign. */
 const times = (factor: number) => `${factor.toFixed(factor < 10 ? 1 : 0)}\u00a0×`;
@@ -176,51 +167,6 @@ function Numbers({ report }: { report: NonNullable<Result['report']> }) {
   );
 }
 
-function Threads({ now }: { now: Result }) {
-  const { speed } = now;
-  if (!speed) return null;
-  const busy = job.value !== undefined;
-  const threads = Math.max(speed.float.threads, speed.quantized.threads);
-  const measure = async (count: 1 | 'auto') => {
-    if (busy) return;
-    const given = samples.value;
-    const feeds = given
-      ? await given.feeds(0, preparation.value)
-      : await emptyFeeds(model.value!.info);
-    await measureWith(count, feeds);
-  };
-  return (
-    <section class="card" aria-labelledby="threads-title">
-      <h2 id="threads-title">Time on this device</h2>
-      <p>
-        Float {formatMs(speed.float.total)}, quantized {formatMs(speed.quantized.total)}, on{' '}
-        {threads === 1 ? 'one thread' : `${threads} threads`}: the sum of the operators’ times,
-        measured in turns.
-      </p>
-      {mayUseThreads() ? (
-        <div class="buttons">
-          <button
-            type="button"
-            class="button"
-            aria-disabled={busy}
-            onClick={() => void measure('auto')}
-          >
-            Measure with threads
-          </button>
-          <button type="button" class="button" aria-disabled={busy} onClick={() => void measure(1)}>
-            Measure on one thread
-          </button>
-        </div>
-      ) : (
-        <p class="muted small">
-          Threads need a processor with several cores and a page that is cross-origin isolated.
-          After the first visit a reload makes this page isolated.
-        </p>
-      )}
-    </section>
-  );
-}
-
 export function Believe() {
   const now = result.value;
   if (!now) {
@@ -257,7 +203,7 @@ export function Believe() {
       {now.answers.length > 0 && <Answers now={now} />}
       {now.report && now.report.layers.length > 0 && <Layers report={now.report} />}
       {now.report && <Numbers report={now.report} />}
-      <Threads now={now} />
+      <Speeds now={now} />
       {now.warnings.length > 0 && (
         <section class="card" aria-labelledby="warnings-title">
           <h2 id="warnings-title">What the quantizer wants to say</h2>

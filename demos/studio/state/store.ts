@@ -70,6 +70,13 @@ export interface Speed {
   threads: number;
 }
 
+/** Medians of onnxruntime-web in milliseconds, or why it has none. */
+export interface Other {
+  threads: number;
+  float: { ms?: number; error?: string };
+  quantized: { ms?: number; error?: string };
+}
+
 /** The result of a quantization. */
 export interface Result {
   recipe: RecipeId;
@@ -90,6 +97,8 @@ export interface Result {
   calibrated: number;
   separate: boolean;
   speed: { float: Speed; quantized: Speed } | undefined;
+  /** Another engine on the same device, once the user asked for it. */
+  other?: Other;
   /** How much was quantized: everything, or what depends on the layers whose bits the user changed. */
   made: 'all' | 'decisions kept' | 'layers';
   seconds: number;
