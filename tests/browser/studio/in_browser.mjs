@@ -1,0 +1,30 @@
+// Runs a page that uses the studio in one of the browsers.
+
+import { start } from '../browsers.mjs';
+import { serve } from '../site.mjs';
+
+async function once(browser, page) {
+  let hear;
+  const heard = new Promise((resolve) => (hear = resolve));
+  const site = await serve(hear);
+  const running = await start(browser, `${site.url}tests/browser/page/${page}`).catch(
+    async (error) => {
+      await site.close();
+      throw error;
+    },
+  );
+  try {
+    return await Promise.race([heard, running.ended]);
+  } finally {
+    await running.close();
+    await site.close();
+  }
+}
+
+/** What the page posts in this browser, or its error. */
+export async function useIn(browser, page, t) {
+  const result = await once(browser, page);
+  if (browser.name !== 'WebKit' || !/Out of bounds memory access/.test(result.error)) return result;
+  t.diagnostic(`WebKit stopped once (docs/browsers.md): ${result.error}`);
+  return once(browser, page);
+}
