@@ -5,6 +5,7 @@ import { formatBytes, formatDb, formatMs, formatNumber } from 'requant/report';
 import { Start } from '../choose/choose.js';
 import { recipeOf } from '../choose/recipes.js';
 import { Icon } from '../icon.js';
+import { Values } from './histogram.js';
 import { type Width, recipe, selected, setWidth, stale, widths } from '../state/store.js';
 import { type AllMeasures, type Measures, constantBytes, isLayer } from './measures.js';
 
@@ -168,6 +169,13 @@ export function NodePanel({ node, measures }: { node: NodeDetails; measures: All
       </div>
       {isLayer(node) && <Widths name={name} />}
       <Pairs title="Measured" entries={measuredOf(node, own)} />
+      {outputs[0] && (
+        <Values
+          value={outputs[0]}
+          slot={own.record?.outputs[0]}
+          activation={own.record?.activation}
+        />
+      )}
       <Pairs title="Grids" entries={gridsOf(own)} stacked />
       <Pairs
         title="Attributes"

@@ -11,7 +11,7 @@ export const post = (result) =>
 export const frame = document.querySelector('iframe');
 export const inside = () => frame.contentDocument;
 
-const LONGEST = 200_000;
+const LONGEST = 400_000;
 
 /** Waits until `get()` gives something. */
 export async function until(what, get) {
