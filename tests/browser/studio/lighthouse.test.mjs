@@ -1,0 +1,82 @@
+// Lighthouse on the built studio: 95 points or more for performance, accessibility and best practices. Only with
+// REQUANT_LONG=1; npm installs Lighthouse into build/lighthouse.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import test from 'node:test';
+import { chromium } from 'playwright-core';
+import { BUILD } from '../browser.mjs';
+import { serveStudio } from '../studio_site.mjs';
+
+const VERSION = '12.8.2';
+const LEAST = 95;
+const PORT = 9223;
+const skip = !process.env.REQUANT_LONG && 'only with REQUANT_LONG=1';
+
+/** Lighthouse, after installing it; undefined without a network. */
+async function lighthouse() {
+  const folder = path.join(BUILD, 'lighthouse');
+  const main = path.join(folder, 'node_modules/lighthouse/core/index.js');
+  if (!existsSync(main)) {
+    mkdirSync(folder, { recursive: true });
+    const dependencies = { lighthouse: VERSION };
+    writeFileSync(
+      path.join(folder, 'package.json'),
+      JSON.stringify({ private: true, dependencies }),
+    );
+    try {
+      execFileSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], {
+        cwd: folder,
+        stdio: 'pipe',
+        timeout: 300e3,
+      });
+    } catch {
+      return undefined;
+    }
+  }
+  return (await import(pathToFileURL(main).href)).default;
+}
+
+test('points of Lighthouse', { skip, timeout: 900_000 }, async (t) => {
+  const run = await lighthouse();
+  if (!run) return t.skip('npm cannot be reached');
+  const site = await serveStudio();
+  const profile = mkdtempSync(path.join(os.tmpdir(), 'requant-lighthouse-'));
+  const browser = await chromium.launchPersistentContext(profile, {
+    executablePath: process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', `--remote-debugging-port=${PORT}`],
+  });
+  try {
+    const [load] = os.loadavg();
+    const busy = load > os.availableParallelism();
+    for (const formFactor of ['desktop', 'mobile']) {
+      const { lhr } = await run(site.url, {
+        port: PORT,
+        logLevel: 'error',
+        formFactor,
+        onlyCategories: ['performance', 'accessibility', 'best-practices'],
+        ...(formFactor === 'desktop'
+          ? {
+              screenEmulation: { width: 1350, height: 940, deviceScaleFactor: 1, mobile: false },
+              throttling: { rttMs: 40, throughputKbps: 10_240, cpuSlowdownMultiplier: 1 },
+            }
+          : {}),
+      });
+      for (const { id, score } of Object.values(lhr.categories)) {
+        const points = Math.round(100 * score);
+        t.diagnostic(`${formFactor}, ${id}: ${points}`);
+        if (id === 'performance' && busy) {
+          t.diagnostic(`the machine was busy (load ${load.toFixed(1)}): the time says nothing`);
+        } else assert.ok(points >= LEAST, `${formFactor}, ${id}: ${points}`);
+      }
+    }
+  } finally {
+    await browser.close();
+    await site.close();
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+});
