@@ -32,7 +32,7 @@ export async function buildSite() {
   relocate(SITE);
   writeHostFiles(SITE);
   for (const config of [
-    studioConfig(path.join(SITE, 'studio')),
+    studioConfig(path.join(SITE, 'studio'), true),
     demoConfig(path.join(SITE, 'demo')),
   ]) {
     await buildVite({ ...config, logLevel: 'warn' });

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1012e3, brotli: 306e3 };
-const OPERATORS_LIMIT = { raw: 800e3, brotli: 256e3 };
+const MAIN_LIMIT = { raw: 1010e3, brotli: 305e3 };
+const OPERATORS_LIMIT = { raw: 804e3, brotli: 257e3 };
 const TOOLS_LIMIT = { raw: 694e3, brotli: 218e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 

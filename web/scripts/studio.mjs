@@ -10,7 +10,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { build, createServer, preview } from 'vite';
 import { ROOT } from './run.mjs';
-import { SAMPLES, hasSample, makeSamples, samples } from './studio_samples.mjs';
+import { RESTRICTED, SAMPLES, hasSample, makeSamples, samples } from './studio_samples.mjs';
 
 const SERVICE_WORKER = 'service_worker.js';
 const STUDIO = path.join(ROOT, 'demos/studio');
@@ -57,12 +57,14 @@ const offlineFiles = {
 const VIRTUAL = 'virtual:samples';
 
 /** Offers the samples of other packages that are in build/studio_samples. */
-const samplesFound = {
+const samplesFound = (toPublish) => ({
   name: 'samples-found',
   resolveId: (id) => (id === VIRTUAL ? `\0${VIRTUAL}` : undefined),
   load(id) {
     if (id !== `\0${VIRTUAL}`) return undefined;
-    const here = Object.entries(samples).filter(([name]) => hasSample(name));
+    const here = Object.entries(samples).filter(
+      ([name]) => hasSample(name) && !(toPublish && RESTRICTED.includes(name)),
+    );
     const files = here.flatMap(([, list]) => list);
     const imports = files.map(
       (file, at) => `import file${at} from ${JSON.stringify(`${path.join(SAMPLES, file)}?url`)};`,
@@ -72,10 +74,13 @@ const samplesFound = {
     );
     return `${imports.join('\n')}\nexport const found = { ${lists.join(', ')} };\n`;
   },
-};
+});
 
-/** Vite's configuration of the studio; `outDir` is where a build goes. */
-export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => ({
+/**
+ * Vite's configuration of the studio; `outDir` is where a build goes, and `toPublish` leaves out samples that not
+ * everybody may publish.
+ */
+export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio'), toPublish = false) => ({
   configFile: false,
   root: STUDIO,
   base: './',
@@ -110,7 +115,7 @@ export const studioConfig = (outDir = path.join(ROOT, 'build/site/studio')) => (
       },
     },
   },
-  plugins: [offlineFiles, samplesFound],
+  plugins: [offlineFiles, samplesFound(toPublish)],
   worker: { format: 'es' },
   server: { fs: { allow: [ROOT] }, headers: isolation },
   preview: { headers: isolation },

