@@ -36,6 +36,13 @@ inline double ExpOfNegated(double x) {
   return __builtin_ldexp(series, -halvings);
 }
 
+/// A number from 0 to 1 in units of 2^-31, rounded half up.
+inline uint32_t Fixed31(double value) {
+  const double units = value * 2147483648.0;
+  const auto whole = static_cast<uint32_t>(units);
+  return whole + (units - whole >= 0.5 ? 1 : 0);
+}
+
 /// A number as a mantissa of 31 bits, in [2^30, 2^31), and a power of two.
 struct IntegerFactor {
   uint32_t mantissa = 0;
@@ -46,7 +53,7 @@ struct IntegerFactor {
 inline IntegerFactor ToIntegerFactor(double value) {
   int exponent = 0;
   const double fraction = __builtin_frexp(value, &exponent);
-  auto mantissa = static_cast<uint32_t>(fraction * 2147483648.0 + 0.5);
+  auto mantissa = Fixed31(fraction);
   if (mantissa == uint32_t{1} << 31) {
     mantissa >>= 1;
     ++exponent;
@@ -66,8 +73,8 @@ inline IntegerSoftmax MakeIntegerSoftmax(float x_scale, float y_scale, int32_t y
   IntegerSoftmax made;
   for (int32_t i = 0; i < 256; ++i) {
     const double x = static_cast<double>(x_scale) * i;
-    made.low[i] = static_cast<uint32_t>(ExpOfNegated(x) * 2147483648.0 + 0.5);
-    made.high[i] = static_cast<uint32_t>(ExpOfNegated(x * 256) * 2147483648.0 + 0.5);
+    made.low[i] = Fixed31(ExpOfNegated(x));
+    made.high[i] = Fixed31(ExpOfNegated(x * 256));
   }
   made.per_step = ToIntegerFactor(1 / static_cast<double>(y_scale));
   made.zero_point = y_zero_point;
@@ -93,6 +100,7 @@ inline SoftmaxDivisor DivideSoftmax(const IntegerSoftmax& softmax, uint64_t sum)
   const int32_t above = 32 - __builtin_clzll(sum);  // bits above 32; -1 for sums below 2^31
   const uint64_t upper = above >= 0 ? sum >> above : sum << -above;
   SoftmaxDivisor made;
+  if (upper == 0) return made;  // never: the largest term is in the sum
   made.factor = (uint64_t{softmax.per_step.mantissa} << 32) / upper;
   // Results beyond both bounds of the shift are saturated, and 0.
   const int32_t shift = 32 + above - softmax.per_step.exponent;

@@ -15,7 +15,6 @@
 namespace requant {
 namespace {
 
-using wide::Eight;
 using wide::Kind;
 
 /// The rows that a step computes, and the types of their codes.
