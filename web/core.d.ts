@@ -1,12 +1,35 @@
 // The exports of dist/core.js (bindings/README.md) in types, written by hand; tests compare both.
 
 import type {
+  CoreBackend,
+  CoreCompareOptions,
+  CoreComposite,
+  CoreGeneratedC,
+  CoreGrid,
+  CoreLegalized,
+  CoreSampleResult,
+  CoreSlotEdit,
+  CoreWeights,
+} from './core_data.js';
+import type {
   CoreNode,
   CoreOperatorDefinition,
   CorePassDefinition,
   CoreTensor,
   UserFailure,
 } from './core_own.js';
+
+export type {
+  CoreBackend,
+  CoreCompareOptions,
+  CoreComposite,
+  CoreGeneratedC,
+  CoreGrid,
+  CoreLegalized,
+  CoreSampleResult,
+  CoreSlotEdit,
+  CoreWeights,
+} from './core_data.js';
 
 /** A function of the core returns this instead of its result when it failed. */
 export interface Failure {
@@ -195,14 +218,6 @@ export interface CoreQuantized extends CoreObject {
   edited(edits: readonly CoreSlotEdit[]): CoreQuantized | Failure;
 }
 
-/** Scales, zero points and codes. */
-export interface CoreGrid {
-  scale: number[];
-  zeroPoint: number[];
-  quantMin: number;
-  quantMax: number;
-}
-
 export interface CoreObserver extends CoreObject {
   passes(): number | Failure;
   observe(pass: number, type: string, dims: number[], pointer: number): Failure | undefined;
@@ -226,82 +241,12 @@ export interface CoreFakeQuantizer extends CoreObject {
   grid(): CoreGrid | Failure;
 }
 
-/** What changes of one slot. An empty scale follows from the range, or from the weights. */
-export interface CoreSlotEdit {
-  node: string;
-  output: boolean;
-  slot: number;
-  bits?: number;
-  quantMin?: number;
-  quantMax?: number;
-  rangeMin?: number;
-  rangeMax?: number;
-  rounding?: string;
-  policy?: string;
-  state?: string;
-  scale?: number[];
-  offset?: number[];
-}
-
-export interface CoreBackend {
-  /** Indices in the list of nodes. */
-  takes: number[];
-  composites: readonly CoreComposite[];
-  maxOperators: number;
-  minMacs: number;
-  join: boolean;
-}
-
-/** Operators that a backend runs as one. */
-export interface CoreComposite {
-  /** Index of the pattern. */
-  pattern: number;
-  /** Indices in the list of nodes, ascending. */
-  nodes: readonly number[];
-}
-
 export interface CorePart {
   /** Index of the backend; -1: the engine. */
   backend: number;
   macs: number;
   composites: CoreComposite[];
   model: CoreModel;
-}
-
-/** A model that was quantized without samples, and JSON about the rest of its operators. */
-export interface CoreWeights {
-  model: CoreModel;
-  /** { operators: [{ name, type, reason }], summary } */
-  left: string;
-}
-
-/** A model in plain integer operators. */
-export interface CoreLegalized {
-  model: CoreModel;
-  /** { legalized: [{ name, type }], left: [{ name, type, reason }] } */
-  report: string;
-}
-
-export interface CoreGeneratedC {
-  source: string;
-  header: string;
-  workspaceBytes: number;
-  constantBytes: number;
-}
-
-export interface CoreCompareOptions {
-  requantize?: string;
-  layerwise?: boolean;
-  aloneSamples?: number;
-  floatBytes?: number;
-  candidateBytes?: number;
-}
-
-export interface CoreSampleResult {
-  floatTop1: number;
-  candidateTop1: number;
-  floatMs: number;
-  candidateMs: number;
 }
 
 export interface CoreComparer extends CoreObject {

@@ -83,6 +83,9 @@ const SECTIONS = [
     text: 'The project',
     pages: [
       ['Changes', 'changelog'],
+      ['Versions', 'versions'],
+      ['Security', 'security'],
+      ['Demos', 'demos'],
       ['Contributing', 'contributing'],
       ['Lexicon', 'lexicon'],
       ['The core', 'code/src'],

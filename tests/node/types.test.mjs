@@ -17,6 +17,7 @@ const VALUES = {
   '.': 'InferenceSession',
   './dataset': 'readIdxImages',
   './dataset/node': 'openDataset',
+  './fingerprint': 'fingerprint',
   './generate': 'generate',
   './report': 'formatReport',
   './transformers': undefined,

@@ -1,0 +1,80 @@
+// Types of the plain data that the core's functions take and give. There is no such module; core.d.ts has the
+// functions.
+
+/** Scales, zero points and codes. */
+export interface CoreGrid {
+  scale: number[];
+  zeroPoint: number[];
+  quantMin: number;
+  quantMax: number;
+}
+
+/** What changes of one slot. An empty scale follows from the range, or from the weights. */
+export interface CoreSlotEdit {
+  node: string;
+  output: boolean;
+  slot: number;
+  bits?: number;
+  quantMin?: number;
+  quantMax?: number;
+  rangeMin?: number;
+  rangeMax?: number;
+  rounding?: string;
+  policy?: string;
+  state?: string;
+  scale?: number[];
+  offset?: number[];
+}
+
+export interface CoreBackend {
+  /** Indices in the list of nodes. */
+  takes: number[];
+  composites: readonly CoreComposite[];
+  maxOperators: number;
+  minMacs: number;
+  join: boolean;
+}
+
+/** Operators that a backend runs as one. */
+export interface CoreComposite {
+  /** Index of the pattern. */
+  pattern: number;
+  /** Indices in the list of nodes, ascending. */
+  nodes: readonly number[];
+}
+
+/** A model that was quantized without samples, and JSON about the rest of its operators. */
+export interface CoreWeights {
+  model: CoreModel;
+  /** { operators: [{ name, type, reason }], summary } */
+  left: string;
+}
+
+/** A model in plain integer operators. */
+export interface CoreLegalized {
+  model: CoreModel;
+  /** { legalized: [{ name, type }], left: [{ name, type, reason }] } */
+  report: string;
+}
+
+export interface CoreGeneratedC {
+  source: string;
+  header: string;
+  workspaceBytes: number;
+  constantBytes: number;
+}
+
+export interface CoreCompareOptions {
+  requantize?: string;
+  layerwise?: boolean;
+  aloneSamples?: number;
+  floatBytes?: number;
+  candidateBytes?: number;
+}
+
+export interface CoreSampleResult {
+  floatTop1: number;
+  candidateTop1: number;
+  floatMs: number;
+  candidateMs: number;
+}
