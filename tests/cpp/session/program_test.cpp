@@ -15,8 +15,10 @@ input %c: bool[]
 input %x: float32[N, 2, H, 5]
 const %w: float32[1, 2, 1, 1] = {0.5, -2.0}
 const %v: float32[1, 1, 1, 1] = {3.0}
+const %yes: bool[] = {1}
+%chosen = Equal(%c, %yes)
 %before: float32[N, 1, H, 5] = Conv(%x, %w) "before"
-%y = If(%c, %before, %w, %before) {then_branch = { graph "" opset 13
+%y = If(%chosen, %before, %w, %before) {then_branch = { graph "" opset 13
 capture %a: float32[N, 1, H, 5]
 capture %k: float32[1, 2, 1, 1]
 %two = Concat(%a, %a) {axis = 1}
