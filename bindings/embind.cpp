@@ -74,19 +74,23 @@ TensorMap ReadFeeds(const val& names, const val& types, const val& dims, const v
   return feeds;
 }
 
+val TensorToJs(const std::string& name, const Tensor& tensor) {
+  val item = val::object();
+  item.set("name", name);
+  item.set("type", std::string(DTypeName(tensor.dtype())));
+  val dims = val::array();
+  for (const int64_t dim : tensor.shape()) dims.call<void>("push", static_cast<double>(dim));
+  item.set("dims", dims);
+  item.set("pointer", Address(tensor.raw()));
+  item.set("size", static_cast<double>(tensor.bytes()));
+  return item;
+}
+
 val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results) {
   val out = val::array();
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].empty()) continue;
-    val item = val::object();
-    item.set("name", graph.outputs()[i]->name);
-    item.set("type", std::string(DTypeName(results[i].dtype())));
-    val dims = val::array();
-    for (const int64_t dim : results[i].shape()) dims.call<void>("push", static_cast<double>(dim));
-    item.set("dims", dims);
-    item.set("pointer", Address(results[i].raw()));
-    item.set("size", static_cast<double>(results[i].bytes()));
-    out.call<void>("push", item);
+    out.call<void>("push", TensorToJs(graph.outputs()[i]->name, results[i]));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "api/requant.h"
@@ -33,6 +34,9 @@ inline double Address(const void* pointer) {
 /// of their own where `pointers` is undefined.
 TensorMap ReadFeeds(const emscripten::val& names, const emscripten::val& types,
                     const emscripten::val& dims, const emscripten::val& pointers);
+
+/// { name, type, dims, pointer, size } of a tensor, for JavaScript to copy.
+emscripten::val TensorToJs(const std::string& name, const Tensor& tensor);
 
 /// The results of a run for JavaScript, without those that stay empty.
 emscripten::val ResultsToJs(const Graph& graph, const std::vector<Tensor>& results);

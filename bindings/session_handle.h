@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "handles.h"
@@ -14,6 +15,12 @@ struct Bound {
   Session* session;
   BoundRun run;
 };
+
+/// The plan of the last run, or the program, as JSON.
+inline std::string PlanOf(const Session& session) {
+  const bool program = session.plan() == nullptr && kProgramJson.loaded();
+  return program ? kProgramJson(session) : PlanJson(session.plan());
+}
 
 class SessionHandle {
  public:
@@ -61,10 +68,7 @@ class SessionHandle {
     std::erase_if(bound_, [id](const auto& bound) { return Address(bound.get()) == id; });
   }
   emscripten::val PlanInfo() const {
-    return Guard([this] {
-      const bool program = session_->plan() == nullptr && kProgramJson.loaded();
-      return emscripten::val(program ? kProgramJson(*session_) : PlanJson(session_->plan()));
-    });
+    return Guard([this] { return emscripten::val(PlanOf(*session_)); });
   }
   emscripten::val Profile() const {
     return Guard([this] { return emscripten::val(ProfileJson(session_->Profile())); });

@@ -14,7 +14,7 @@ namespace {
 using emscripten::val;
 using namespace bindings;
 
-/// What one sequence of runs remembers.
+/// Holds the state of one sequence of runs.
 class StateHandle {
  public:
   explicit StateHandle(SessionState state) : state_(std::move(state)) {}
@@ -46,7 +46,7 @@ class StateHandle {
   }
   double Bytes() const { return static_cast<double>(state_.bytes()); }
   val PlanInfo() const {
-    return Guard([this] { return val(PlanJson(state_.session().plan())); });
+    return Guard([this] { return val(PlanOf(state_.session())); });
   }
   val Truncate(unsigned pair, double tokens) {
     return Guard([&] {
@@ -67,21 +67,12 @@ class StateHandle {
   val Clone() const {
     return Guard([this] { return val(std::make_shared<StateHandle>(state_.Clone())); });
   }
-  /// { type, dims, pointer, size } of a copy, which lives until the next call; undefined before
-  /// the first run.
+  /// TensorToJs of a copy, which lives until the next call; undefined before the first run.
   val Get(unsigned pair) {
     return Guard([&] {
       copy_ = state_.Get(pair);
       if (copy_.empty()) return val::undefined();
-      val out = val::object();
-      out.set("name", state_.pairs()[pair].past);
-      out.set("type", std::string(DTypeName(copy_.dtype())));
-      val dims = val::array();
-      for (const int64_t dim : copy_.shape()) dims.call<void>("push", static_cast<double>(dim));
-      out.set("dims", dims);
-      out.set("pointer", Address(copy_.raw()));
-      out.set("size", static_cast<double>(copy_.bytes()));
-      return out;
+      return TensorToJs(state_.pairs()[pair].past, copy_);
     });
   }
   /// Takes tensors by the names of inputs.

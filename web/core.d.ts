@@ -19,17 +19,7 @@ import type {
   UserFailure,
 } from './core_own.js';
 
-export type {
-  CoreBackend,
-  CoreCompareOptions,
-  CoreComposite,
-  CoreGeneratedC,
-  CoreGrid,
-  CoreLegalized,
-  CoreSampleResult,
-  CoreSlotEdit,
-  CoreWeights,
-} from './core_data.js';
+export type * from './core_data.js';
 
 /** A function of the core returns this instead of its result when it failed. */
 export interface Failure {

@@ -1,4 +1,4 @@
-// What all processes know: the network, the settings and the samples.
+// The network, the settings and the samples, which all processes know.
 
 import { readFile } from 'node:fs/promises';
 import { imageSamples, readIdxImages } from 'requant/dataset';

@@ -1,4 +1,4 @@
-// What the page can do with a picture: a network, how a picture becomes its input, and how its answer is shown.
+// The tasks that the page offers. Each names a network, says how a picture becomes its input, and shows its answer.
 
 import { Tensor } from 'requant';
 import { imageSamples, readIdxImages } from 'requant/dataset';

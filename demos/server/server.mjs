@@ -36,7 +36,7 @@ async function pictureOf(request) {
   let size = 0;
   for await (const chunk of request) {
     size += chunk.length;
-    // What is too long is read, so that the client gets an answer, but not kept.
+    // The server reads bodies that are too long to the end, so that the client gets an answer, but keeps none of them.
     if (size <= BYTES) chunks.push(chunk);
   }
   if (size !== BYTES) {

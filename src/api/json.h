@@ -16,7 +16,7 @@ class Session;
 /// JSON as described in bindings/README.md.
 std::string ModelInfoJson(const Graph& graph);
 std::string PlanJson(const Plan* plan);
-/// The same of a session that runs a Program, as a list of instructions; {} before its first run.
+/// Writes the Program of a session as a list of instructions; {} before its first run.
 std::string ProgramJson(const Session& session);
 extern const LateFunction<decltype(ProgramJson)> kProgramJson;
 std::string ProfileJson(const std::vector<StepProfile>& profile);

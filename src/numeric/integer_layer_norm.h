@@ -111,7 +111,7 @@ inline uint64_t IntegerRoot(uint64_t w) {
   }
 }
 
-/// What turns the codes of one row into normalized values.
+/// The numbers that turn the codes of one row into normalized values.
 struct LayerNormRow {
   int32_t length = 0, mean = 0;  ///< c = length * q - mean, within int32
   int32_t factor = 0;            ///< R

@@ -88,7 +88,7 @@ inline uint32_t SoftmaxTerm(const IntegerSoftmax& softmax, uint32_t distance) {
   return static_cast<uint32_t>((product + (uint64_t{1} << 31)) >> 32);
 }
 
-/// What the terms of one row are multiplied by: code = ((term * factor + half) >> shift) + z_y.
+/// The factor of the terms of one row: code = ((term * factor + half) >> shift) + z_y.
 struct SoftmaxDivisor {
   uint64_t factor = 0;  ///< below 2^32
   uint64_t half = 0;

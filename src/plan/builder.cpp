@@ -222,8 +222,8 @@ int PlanBuilder::Grow(const Value* past, const Value* present, int axis) {
   if (std::none_of(plan_.growing.begin(), plan_.growing.end(), is_noted)) {
     plan_.growing.push_back({index, memory.input, axis});
   }
-  const int made = Out(present);
-  plan_.slots[static_cast<size_t>(made)].root = from;
+  Alias(present, from);
+  const int made = places_[present].slots[0];
   plan_.slots[static_cast<size_t>(made)].grows_along = axis;
   return made;
 }

@@ -17,7 +17,7 @@
 
 namespace requant {
 
-/// What few runs need, in graph order.
+/// Details that few runs have, in graph order.
 struct RunDetails {
   /// For each input that grows (Plan::growing), the tokens for which it has room. The outputs that
   /// lie in it stay empty.

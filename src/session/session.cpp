@@ -227,7 +227,8 @@ Session::Entry& Session::Find(const TensorMap& feeds, std::vector<const void*>& 
   return EntryFor(std::move(shapes), need);
 }
 
-Session* Session::VariantFor(TensorMap& feeds) {
+bool Session::EnterVariant(const TensorMap& feeds, TensorMap& rest) {
+  variant_ = nullptr;
   if (!looked_for_variants_ && model_ && kMakeVariants.loaded() && !options_.plan.visit) {
     looked_for_variants_ = true;
     const auto& nodes = model_->graph().nodes();
@@ -237,23 +238,23 @@ Session* Session::VariantFor(TensorMap& feeds) {
       variants_ = kMakeVariants(*model_, options_);
     }
   }
-  if (!variants_) return nullptr;
+  if (!variants_) return false;
   std::vector<Shape> shapes;
   for (const Value* input : graph().inputs()) {
     if (input->is_constant()) continue;
     const auto feed = feeds.find(input->name);
-    if (feed == feeds.end()) return nullptr;
+    if (feed == feeds.end()) return false;
     shapes.push_back(feed->second.shape());
   }
-  Session* variant = variants_->For(feeds);
-  if (variant) variant_shapes_ = std::move(shapes);
-  return variant;
+  rest = feeds;
+  variant_ = variants_->For(rest);
+  if (variant_) variant_shapes_ = std::move(shapes);
+  return variant_ != nullptr;
 }
 
 std::vector<Tensor> Session::Run(const TensorMap& feeds) {
-  TensorMap rest = feeds;
-  variant_ = VariantFor(rest);
-  if (variant_) return variant_->Run(rest);
+  TensorMap rest;
+  if (EnterVariant(feeds, rest)) return variant_->Run(rest);
   std::vector<const void*> inputs;
   std::vector<Tensor> results;
   Find(feeds, inputs).execution->Run(feeds, inputs, results);
@@ -272,10 +273,9 @@ std::unique_ptr<Session> Session::WithState(std::vector<StatePair> pairs) {
 }
 
 std::vector<Tensor> Session::Run(const TensorMap& feeds, const std::map<std::string, int64_t>& room,
-                                 const std::set<std::string>& unwanted) {
-  TensorMap rest = feeds;
-  variant_ = VariantFor(rest);
-  if (variant_) return variant_->Run(rest, room, unwanted);
+                                 std::span<const uint8_t> unwanted) {
+  TensorMap rest;
+  if (EnterVariant(feeds, rest)) return variant_->Run(rest, room, unwanted);
   std::vector<const void*> inputs;
   std::vector<Tensor> results;
   Execution& execution = *Find(feeds, inputs).execution;
@@ -285,9 +285,7 @@ std::vector<Tensor> Session::Run(const TensorMap& feeds, const std::map<std::str
     const auto found = room.find(input->name);
     rooms.push_back(found == room.end() ? 0 : found->second);
   }
-  std::vector<uint8_t> skipped;
-  for (const Value* output : graph().outputs()) skipped.push_back(unwanted.contains(output->name));
-  execution.Run(feeds, inputs, results, {rooms, skipped});
+  execution.Run(feeds, inputs, results, {rooms, unwanted});
   return results;
 }
 
@@ -327,9 +325,8 @@ void Session::Run(BoundRun& bound) {
 }
 
 void Session::PrepareFor(const TensorMap& feeds) {
-  TensorMap rest = feeds;
-  variant_ = VariantFor(rest);
-  if (variant_) return variant_->PrepareFor(rest);
+  TensorMap rest;
+  if (EnterVariant(feeds, rest)) return variant_->PrepareFor(rest);
   std::vector<const void*> inputs;
   Find(feeds, inputs);
 }

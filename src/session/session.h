@@ -70,9 +70,9 @@ class Session {
   /// Throws kUnsupported for a session that keeps no model: of fixed shapes, or of a saved plan.
   std::unique_ptr<Session> WithState(std::vector<StatePair> pairs);
   /// As Run(feeds), where the inputs that grow have room for so many tokens, by name. The outputs
-  /// that lie in them, and those that `unwanted` names, may stay empty.
+  /// that lie in them, and those of which `unwanted` has a number that is not 0, may stay empty.
   std::vector<Tensor> Run(const TensorMap& feeds, const std::map<std::string, int64_t>& room,
-                          const std::set<std::string>& unwanted);
+                          std::span<const uint8_t> unwanted);
 
   /// Runs the graph and calls visit(i, tensor, channels_last) for every output `i`, in any order.
   /// The tensor's memory is valid during the call; its dimensions are in ONNX's order even if its
@@ -99,7 +99,7 @@ class Session {
   void PrepareFor(const TensorMap& feeds);
   /// The plan that ran last (or was prepared); nullptr before that, or for a Program.
   const Plan* plan() const;
-  /// What ran last (or was prepared) as instructions; nullptr before that.
+  /// The execution that ran last (or was prepared); nullptr before that.
   const Execution* execution() const;
   SessionMemory memory() const;
   /// Whether the plans, made or loaded, need kernels for few bits that are not loaded yet.
@@ -121,9 +121,9 @@ class Session {
     kTheseShapes,  // not by a Program for all shapes, which knows no shapes of outputs
     kOnly,         // for these shapes, and no other shapes follow
   };
-  /// The session for the switches in the feeds, from which it takes them; nullptr where this
-  /// session itself runs the feeds.
-  Session* VariantFor(TensorMap& feeds);
+  /// Finds the session for the switches in the feeds, and sets `rest` to the other feeds. Sets
+  /// variant_ to nullptr where this session itself runs the feeds.
+  bool EnterVariant(const TensorMap& feeds, TensorMap& rest);
   /// Appends a saved plan to the entries.
   Entry& Load(const SharedBytes& saved_plan);
   void Enter(Entry& entry);

@@ -9,24 +9,10 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "tensor/token_rows.h"
 
 namespace requant {
 namespace {
-
-/// A tensor as rows of tokens of `token` bytes.
-struct TokenRows {
-  size_t rows = 1, token = 0;
-};
-
-TokenRows RowsOf(const Tensor& tensor, int axis) {
-  TokenRows result;
-  result.token = static_cast<size_t>(DTypeBits(tensor.dtype()) / 8);
-  for (int64_t i = 0; i < tensor.rank(); ++i) {
-    if (i < axis) result.rows *= static_cast<size_t>(tensor.dim(i));
-    if (i > axis) result.token *= static_cast<size_t>(tensor.dim(i));
-  }
-  return result;
-}
 
 Shape WithTokens(const Tensor& tensor, int axis, int64_t tokens) {
   Shape shape = tensor.shape();
@@ -36,10 +22,10 @@ Shape WithTokens(const Tensor& tensor, int axis, int64_t tokens) {
 
 /// Copies the first tokens of every row.
 void CopyTokens(const Tensor& from, Tensor& to, int axis, int64_t tokens) {
-  const TokenRows rows = RowsOf(from, axis);
-  const size_t in = static_cast<size_t>(from.dim(axis)) * rows.token;
-  const size_t out = static_cast<size_t>(to.dim(axis)) * rows.token;
-  const size_t bytes = static_cast<size_t>(tokens) * rows.token;
+  const TokenRows rows = RowsAlong(from.dtype(), from.shape(), axis);
+  const size_t in = rows.tokens * rows.bytes;
+  const size_t out = static_cast<size_t>(to.dim(axis)) * rows.bytes;
+  const size_t bytes = static_cast<size_t>(tokens) * rows.bytes;
   if (bytes == 0) return;
   const auto* source = static_cast<const uint8_t*>(from.raw());
   auto* target = static_cast<uint8_t*>(to.raw());
@@ -99,8 +85,10 @@ SessionState::SessionState(Session& session, std::vector<RememberedPair> pairs, 
   for (RememberedPair& pair : pairs_) {
     const Value& input = InputOf(graph, pair.past);
     const auto& outputs = graph.outputs();
-    if (std::none_of(outputs.begin(), outputs.end(),
-                     [&](const Value* output) { return output->name == pair.present; })) {
+    const auto output = std::find_if(outputs.begin(), outputs.end(), [&](const Value* value) {
+      return value->name == pair.present;
+    });
+    if (output == outputs.end()) {
       Fail(ErrorCode::kInvalidArgument, StrCat("the model has no output '", pair.present, "'"),
            {.value = pair.present, .hint = "see outputNames"});
     }
@@ -111,7 +99,9 @@ SessionState::SessionState(Session& session, std::vector<RememberedPair> pairs, 
           {.value = pair.past});
     }
     pair.axis = TokenAxis(input, pair.axis);
-    kept_.emplace_back().axis = pair.axis;
+    Kept& kept = kept_.emplace_back();
+    kept.axis = pair.axis;
+    kept.output = static_cast<size_t>(output - outputs.begin());
     if (!pair.once) names.push_back({pair.past, pair.present});
   }
   session_ = session.WithState(std::move(names));
@@ -165,49 +155,41 @@ std::vector<Tensor> SessionState::Run(const TensorMap& feeds) {
     feed(i);
   }
   session_->PrepareFor(all);
-  // The plan says how many tokens the pairs that stay in place will have.
-  std::map<std::string, int64_t> growing;
+  // For each output, how many tokens it will have if it stays in place, or -1.
+  std::vector<int64_t> grown(graph.outputs().size(), -1);
   if (const Plan* plan = session_->plan()) {
     for (const GrowingOutput& one : plan->growing) {
-      const Slot& slot =
-          plan->slots[static_cast<size_t>(plan->outputs[static_cast<size_t>(one.output)])];
-      growing[graph.outputs()[static_cast<size_t>(one.output)]->name] =
-          slot.shape[static_cast<size_t>(one.axis)];
+      const auto output = static_cast<size_t>(one.output);
+      const Slot& slot = plan->slots[static_cast<size_t>(plan->outputs[output])];
+      grown[output] = slot.shape[static_cast<size_t>(one.axis)];
     }
   }
   std::map<std::string, int64_t> room;
-  std::set<std::string> unwanted;
+  std::vector<uint8_t> unwanted(grown.size());
   for (size_t i = 0; i < pairs_.size(); ++i) {
     Kept& kept = kept_[i];
-    const auto grown = growing.find(pairs_[i].present);
-    kept.in_place = grown != growing.end();
+    const int64_t tokens = grown[kept.output];
+    kept.in_place = tokens >= 0;
     if (kept.in_place) {
-      if (grown->second > kept.room()) {
-        Reserve(kept, std::max({grown->second, kept.room() * 2, first_room_}));
+      if (tokens > kept.room()) {
+        Reserve(kept, std::max({tokens, CheckedMul64(kept.room(), 2), first_room_}));
       }
       room[pairs_[i].past] = kept.room();
     } else {
       Reserve(kept, kept.tokens);
-      if (pairs_[i].once && begun_) unwanted.insert(pairs_[i].present);
+      unwanted[kept.output] = pairs_[i].once && begun_;
     }
     feed(i);
   }
   std::vector<Tensor> results = session_->Run(all, room, unwanted);
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    Kept& kept = kept_[i];
-    const auto grown = growing.find(pairs_[i].present);
-    const auto& outputs = graph.outputs();
-    const auto at = static_cast<size_t>(
-        std::find_if(outputs.begin(), outputs.end(),
-                     [&](const Value* output) { return output->name == pairs_[i].present; }) -
-        outputs.begin());
-    if (grown != growing.end()) {
-      kept.tokens = grown->second;
-    } else if (!unwanted.contains(pairs_[i].present)) {
-      kept.memory = std::move(results[at]);
+  for (Kept& kept : kept_) {
+    if (kept.in_place) {
+      kept.tokens = grown[kept.output];
+    } else if (!unwanted[kept.output]) {
+      kept.memory = std::move(results[kept.output]);
       kept.tokens = kept.memory.dim(kept.axis);
     }
-    results[at] = Tensor();
+    results[kept.output] = Tensor();
   }
   begun_ = true;
   return results;
@@ -265,13 +247,8 @@ SessionState SessionState::Clone() const {
   twin.pairs_ = pairs_;
   twin.first_room_ = first_room_;
   twin.begun_ = begun_;
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    Kept& own = twin.kept_.emplace_back();
-    own.memory = Get(i);
-    own.tokens = kept_[i].tokens;
-    own.in_place = kept_[i].in_place;
-    own.axis = kept_[i].axis;
-  }
+  twin.kept_ = kept_;
+  for (size_t i = 0; i < kept_.size(); ++i) twin.kept_[i].memory = Get(i);
   return twin;
 }
 

@@ -1,4 +1,4 @@
-// What a model gives from one run to the next: the keys and values of a decoder's past.
+// A session's state holds what its runs hand on: the keys and values of a decoder's past.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RememberedPair {
   bool once = false;  // the first run computes it for good, as the keys of an encoder's result
 };
 
-/// What one sequence of runs (or one batch of sequences) remembers. A pair whose output is its
+/// Remembers pairs for one sequence of runs (or one batch of sequences). A pair whose output is its
 /// input with new tokens behind it, by a Concat or an attention operator, stays in place: a run
 /// writes the new tokens only, and no run copies the old ones but when their room doubles. The
 /// output of any other pair is moved to its input.
@@ -63,8 +63,9 @@ class SessionState {
     Tensor memory;  // of the pair's shape, with `room` tokens; empty before the first run
     int64_t tokens = 0;
     bool in_place = false;
-    int64_t room() const;
     int axis = 0;
+    size_t output = 0;  // index of the pair's output
+    int64_t room() const;
   };
 
   SessionState() = default;

@@ -300,7 +300,9 @@ void TrainLayer::StatisticsBackward(std::span<const Tensor> x, std::span<const T
   const bool follows = GridFollows();
   const auto add = [&](const std::vector<float>& values, bool divided) {
     ForRuns(math_.view(), [&](int64_t row, int64_t first, int64_t count) {
-      const double by = divided ? 1 / static_cast<double>(Factor(row)) : 1;
+      // A factor of 0 hides the weights, whose share is then left out.
+      const auto factor = static_cast<double>(Factor(row));
+      const double by = divided ? (factor == 0 ? 0 : 1 / factor) : 1;
       for (int64_t i = first; i < first + count; ++i) {
         const auto at = static_cast<size_t>(i);
         of_factor[static_cast<size_t>(row)] +=

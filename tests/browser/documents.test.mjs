@@ -5,7 +5,8 @@ import { createReadStream, cpSync, existsSync, rmSync, writeFileSync } from 'nod
 import http from 'node:http';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
-import { documentFiles, documents, readDocument, textOf } from '../node/documents.mjs';
+import { documentFiles, documents } from '../node/document_table.mjs';
+import { readDocument, textOf } from '../node/documents.mjs';
 import { installPackage } from '../node/installed.mjs';
 import { ROOT, launch, openPage } from './browser.mjs';
 

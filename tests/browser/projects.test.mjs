@@ -16,7 +16,7 @@ const QUIET = '--no-audit --no-fund --no-package-lock --prefer-offline';
 const RESULT = /Both say the same about 1[0-2] of 12 pictures/;
 
 /**
- * What the test does beside `npm install`: `build`, `output` with the page that the build makes, `serve` for a server
+ * Each row has the steps of a project's test beside `npm install`: `build`, `output` with the page that the build makes, `serve` for a server
  * of the project's own, `run` for a program or `script` for one of package.json, `more` packages, and whether every CI run has it.
  */
 const ROWS = {

@@ -3,124 +3,22 @@
 // The line that opens a block names its language and may have attributes:
 //
 //   ```js file=images.mjs      saved under this name before the following blocks run
-//   ```sh needs=networks       not run, for a reason of `needs` below, which the tests print; still checked
+//   ```sh needs=networks       not run, for a reason of `needs` (document_table.mjs), which the tests print; still checked
 //   ```js in=clone             run there, instead of in the places of the document's row in `documents`
 //   ```json is=QuantizeConfig  type-checked as this type of the package
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
-import { readArgs } from '../../dist/cli/args.js';
-import { commands } from '../../dist/cli/run.js';
 import { ROWS } from '../browser/bundlers/table.mjs';
+import { commandProblem, commandsOf } from './document_commands.mjs';
+import { documents, needs } from './document_table.mjs';
 import { flowchartProblem } from './flowchart.mjs';
 import { cleanEnvironment } from './installed.mjs';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-
-/**
- * Every document, and the places where its blocks run: a folder where the `package` is installed, or a built
- * `clone`. `files` are those that the document expects in the folder.
- */
-export const documents = {
-  'CHANGELOG.md': { places: ['clone'] },
-  'CONTRIBUTING.md': { places: ['clone'] },
-  'README.md': { places: ['clone', 'package'] },
-  'docs/api.md': {
-    places: ['package'],
-    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx', data: 'demos/data' },
-  },
-  'docs/architecture.md': { places: ['clone'] },
-  'docs/benchmarks.md': { places: ['clone'] },
-  'docs/browsers.md': { places: ['clone'] },
-  'docs/bundlers.md': { places: ['package'] },
-  'docs/cli.md': { places: ['clone'] },
-  'docs/conformance.md': { places: ['clone'] },
-  ...Object.fromEntries(
-    [
-      'accuracy',
-      'audio',
-      'cdn',
-      'cold_start',
-      'detection',
-      'determinism',
-      'memory',
-      'microcontrollers',
-      'samples',
-      'start',
-      'threads',
-      'training',
-      'transformers',
-      'which_bits',
-      'workers',
-    ].map((name) => [
-      `docs/guides/${name}.md`,
-      {
-        places: ['package'],
-        files: { 'model.onnx': 'demos/models/fashion_mnist.onnx', data: 'demos/data' },
-      },
-    ]),
-  ),
-  ...Object.fromEntries(
-    [
-      'bit_serial',
-      'calibration',
-      'convolution',
-      'lookups',
-      'quantization',
-      'recovery',
-      'requantization',
-      'training',
-      'winograd',
-    ].map((name) => [`docs/how/${name}.md`, { places: ['package'] }]),
-  ),
-  'docs/demos.md': { places: ['clone'] },
-  'docs/lexicon.md': { places: ['clone'] },
-  'docs/migrating.md': {
-    places: ['package'],
-    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
-  },
-  'docs/security.md': {
-    places: ['package'],
-    files: { 'model.onnx': 'demos/models/fashion_mnist.onnx' },
-  },
-  'docs/studio.md': { places: ['clone'] },
-  'docs/systems.md': { places: ['clone'] },
-  'docs/optimizer.md': { places: ['package'] },
-  'docs/quantization.md': { places: ['clone'] },
-  'docs/tflite.md': { places: ['package'] },
-  'docs/versions.md': { places: ['package'] },
-};
-
-/** Reasons for not running a block. */
-export const needs = {
-  page: 'it needs a page: it is type-checked against the DOM here, tests/browser opens the whole pages',
-  bundler: 'it needs a bundler: tests/browser/bundlers runs the same lines',
-  hub: 'it needs @huggingface/transformers and a model of its hub: tests/node/transformers has local ones',
-  server: 'it needs a server of its own: tests/browser/worker_paths imports from another origin',
-  networks: 'it needs networks and data that are no part of a clone',
-  time: 'it measures for minutes, and builds or fetches what it measures',
-  install: 'it gets the project and installs it, as this test did by itself',
-  project: 'it builds or tests the project, this test perhaps included',
-  compiler: 'it needs a C compiler',
-};
-
-const markdownIn = (folder) =>
-  readdirSync(path.join(ROOT, folder))
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => path.join(folder, name));
-
-/** All documents. */
-export const documentFiles = () =>
-  ['.', 'docs', 'docs/guides', 'docs/how'].flatMap((folder) => markdownIn(folder));
-
-/** Documents for developers and dated notes: only their links are checked. */
-export const otherFiles = () => [
-  ...['src', 'bindings', 'web', 'tests'].map((folder) => `${folder}/README.md`),
-  ...markdownIn('docs/notes'),
-];
 
 /** The text of a document. */
 export const textOf = (file) => readFileSync(path.join(ROOT, file), 'utf8');
@@ -157,118 +55,6 @@ export function readDocument(file, text) {
   });
   if (block) problems.push(`${block.at}: the block has no end`);
   return { file, text, blocks, spans, problems };
-}
-
-/** The words of a shell line, without quotes; supports what the documents use. */
-function words(line) {
-  return [...line.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) =>
-    word.replace(/'([^']*)'|"([^"]*)"/g, (_all, single, double) => single ?? double),
-  );
-}
-
-/** The commands of a block, without comments and without brackets around optional parts. */
-export function commandsOf(code) {
-  return code
-    .replace(/\\\n\s*/g, ' ')
-    .replace(/(^|\s)#.*$/gm, '')
-    .split(/\n|&&|;/)
-    .map((line) => words(line.replace(/\[(--[^\]]*)\]/g, '$1')))
-    .filter((command) => command.length > 0);
-}
-
-const manifest = () => JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
-
-function requantProblem(args) {
-  const [name, ...rest] = args;
-  if (['--help', '--version'].includes(name)) return undefined;
-  const command = commands.find(({ spec }) => spec.name === name);
-  if (!command) return `there is no command ${name}`;
-  try {
-    readArgs(command.spec, rest);
-    return undefined;
-  } catch (error) {
-    return `requant ${name}: ${error.message}`;
-  }
-}
-
-/** Whether a script, or a file of ours that it imports, has an option: as a word or as the key of a table. */
-function knows(file, option, seen = new Set()) {
-  if (seen.has(file) || !existsSync(file)) return false;
-  seen.add(file);
-  const text = readFileSync(file, 'utf8');
-  const name = option.replace(/^--/, '');
-  if (new RegExp(`--${name}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: `).test(text)) return true;
-  return [...text.matchAll(/from '(\.[^']+)'/g)].some(([, from]) =>
-    knows(path.resolve(path.dirname(file), from), option, seen),
-  );
-}
-
-function scriptProblem([script, ...args]) {
-  const file = path.join(ROOT, script);
-  if (!existsSync(file)) return `there is no ${script}`;
-  for (const [option] of args.filter((arg) => arg.startsWith('--')).map((arg) => arg.split('='))) {
-    if (!knows(file, option)) return `${script} has no option ${option}`;
-  }
-  return undefined;
-}
-
-/** The problem of an npm command, by its first word; a script's own arguments follow "--". */
-function npmProblem(all) {
-  const args = all.filter((word) => word !== '--silent');
-  const name = args[0] === 'run' ? args[1] : args[0];
-  if (['install', 'pack'].includes(args[0])) return undefined;
-  const script = manifest().scripts[name];
-  if (script === undefined) return `package.json has no script ${name}`;
-  const own = /node (\S+\.mjs)/.exec(script);
-  const rest = args.slice(args.indexOf('--') + 1);
-  return own && args.includes('--') ? scriptProblem([own[1], ...rest]) : undefined;
-}
-
-/** The problem of a cmake command: an unknown preset or target. */
-function cmakeProblem(args) {
-  const preset = args[args.indexOf('--preset') + 1];
-  const presets = JSON.parse(readFileSync(path.join(ROOT, 'CMakePresets.json'), 'utf8'));
-  if (!presets.configurePresets.some(({ name }) => name === preset)) return `no preset ${preset}`;
-  const target = args.includes('--target') && args[args.indexOf('--target') + 1];
-  return target ? testProgramProblem(target) : undefined;
-}
-
-/** The problem of a command that runs a C++ test program, by its name. */
-function testProgramProblem(name) {
-  const folder = `tests/cpp/${path.basename(name).replace(/^test_/, '')}`;
-  return existsSync(path.join(ROOT, folder)) ? undefined : `there is no ${folder}`;
-}
-
-/** The programs that blocks may call, and the checks of their arguments. */
-const programs = {
-  requant: requantProblem,
-  npx: ([name, ...rest]) =>
-    name === 'requant' ? requantProblem(rest) : `npx ${name} is not of this package`,
-  node: (args) => {
-    const rest = args.slice(args.findIndex((arg) => !arg.startsWith('-')));
-    if (rest[0] === 'dist/cli/main.js') return requantProblem(rest.slice(1));
-    return scriptProblem(rest);
-  },
-  npm: npmProblem,
-  bash: ([script]) => scriptProblem([script]),
-  cc: () => undefined,
-  cmake: cmakeProblem,
-  cd: () => undefined,
-  cp: () => undefined,
-  esbuild: () => undefined,
-  git: () => undefined,
-  python3: () => undefined,
-  rollup: () => undefined,
-};
-
-/** The problem of one command, or undefined. */
-export function commandProblem(command) {
-  const rest = command.slice(command.findIndex((word) => !/^[A-Z_]+=/.test(word)));
-  const [program, ...args] = rest;
-  // A previous command has made the program.
-  if (program.startsWith('./')) return undefined;
-  if (program.startsWith('build/native/')) return testProgramProblem(program);
-  return programs[program] ? programs[program](args) : `nobody knows the program ${program}`;
 }
 
 /** Whether a code span is a command. */
@@ -462,7 +248,9 @@ function exampleText(code, exports) {
 
 /** Modules of the values that the installed package exports, and the names of all existing members. */
 export function exportsOf(folder) {
-  const modules = Object.entries(manifest().exports).filter(([, { types }]) => types);
+  const modules = Object.entries(
+    JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')).exports,
+  ).filter(([, { types }]) => types);
   const files = modules.map(([, { types }]) => path.join(folder, 'node_modules/requant', types));
   const program = ts.createProgram(files, { ...typeOptions, allowJs: false, checkJs: false });
   const checker = program.getTypeChecker();

@@ -19,20 +19,16 @@ import { after, before, test } from 'node:test';
 import { commands } from '../../dist/cli/run.js';
 import { commonOptions } from '../../dist/cli/args.js';
 import { installPackage } from './installed.mjs';
+import { commandProblem, commandsOf } from './document_commands.mjs';
+import { documentFiles, documents, needs, otherFiles } from './document_table.mjs';
 import {
   canRun,
   checked,
-  commandProblem,
-  commandsOf,
-  documentFiles,
-  documents,
   examples,
   exportsOf,
   fileName,
   haveCompiler,
   isCommand,
-  needs,
-  otherFiles,
   placesOf,
   readDocument,
   runProblem,

@@ -135,7 +135,7 @@ for (const bits of [8, 16]) {
       `${bits} bits: ${theirs.toFixed(1)} dB in float between codes, ${ours.toFixed(1)} dB in integers`,
     );
     assert.ok(ours > least && ours > theirs - 3, `${ours} dB beside ${theirs}`);
-    // The same in every variant.
+    // Every variant gives these bits.
     for (const simd of variants) {
       env.wasm.simd = simd;
       assert.deepEqual((await runAll(whole, feeds)).outputs, outputs, simd);

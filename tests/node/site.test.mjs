@@ -1,4 +1,4 @@
-// What the site is made of: pages, links, pictures and the parts of the reference. tests/browser/site.test.mjs builds it.
+// Checks the pages, links, pictures and parts of the reference that the site is made of. tests/browser/documentation.test.mjs builds it.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

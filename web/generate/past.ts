@@ -1,5 +1,4 @@
-// What a decoder remembers of the tokens that it has read: in the engine, or, where the session is elsewhere, as
-// tensors.
+// A decoder remembers the tokens that it has read in the engine or, where the session is elsewhere, as tensors.
 
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { Tensor, type TensorLike, type TensorType } from '../base/tensor.js';

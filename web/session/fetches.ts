@@ -2,8 +2,9 @@
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOptions, suggest } from '../base/options.js';
-import { type Tensor, type TensorLike, tensorOf } from '../base/tensor.js';
-import { lostData } from '../engine/heap.js';
+import { type Tensor, type TensorLike, bytesOf, tensorOf } from '../base/tensor.js';
+import type { Core, CoreResult } from '../core.js';
+import { copyOutInto, lostData, toTensor } from '../engine/heap.js';
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {
@@ -112,4 +113,23 @@ export function checkTarget(
     );
   }
   if (target.data.length !== target.size) throw lostData(`fetch "${name}"`, name);
+}
+
+/** @internal Copies the results that are wanted out of the core, into their targets or new tensors. */
+export function takeResults(
+  core: Core,
+  results: readonly CoreResult[],
+  targets: Targets | undefined,
+): Record<string, Tensor> {
+  const outputs: Record<string, Tensor> = {};
+  for (const result of results) {
+    if (targets && !targets.has(result.name)) continue;
+    const target = targets?.get(result.name);
+    if (target) {
+      checkTarget(result, target.tensor);
+      copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
+    }
+    outputs[result.name] = target?.given ?? toTensor(core, result);
+  }
+  return outputs;
 }

@@ -8,17 +8,15 @@ import {
   type Feeds,
   Handle,
   type OwnFeeds,
-  copyOutInto,
   ownFeeds,
   takeBlob,
-  toTensor,
   withFeeds,
 } from '../engine/heap.js';
 import type { ValueInfo } from '../model/model_info.js';
 import { BoundRun } from './bound_run.js';
 import { CoreRun } from './core_run.js';
 import type { Executor } from './executor.js';
-import { type Targets, checkTarget } from './fetches.js';
+import { type Targets, takeResults } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
 import { SessionState } from './state.js';
 import type { StatePair } from './state_pairs.js';
@@ -76,17 +74,7 @@ export class LocalExecutor implements Executor {
     throwIfAborted(signal);
     const { core } = this.#handle;
     const results = this.#compute(ownFeeds(feeds));
-    const outputs: Record<string, Tensor> = {};
-    for (const result of results) {
-      if (targets && !targets.has(result.name)) continue;
-      const target = targets?.get(result.name);
-      if (target) {
-        checkTarget(result, target.tensor);
-        copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
-      }
-      outputs[result.name] = target?.given ?? toTensor(core, result);
-    }
-    return outputs;
+    return takeResults(core, results, targets);
   }
 
   // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.

@@ -3,18 +3,17 @@
 import { throwIfAborted } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
-import { type Tensor, type TensorLike, bytesOf, tensorOf } from '../base/tensor.js';
+import { type Tensor, type TensorLike, tensorOf } from '../base/tensor.js';
 import type { CoreState } from '../core.js';
 import {
   type Feeds,
   Handle,
-  copyOutInto,
   makeDisposable,
   ownFeeds,
   toTensor,
   withFeeds,
 } from '../engine/heap.js';
-import { type Fetches, type RunOptions, checkTarget, runArguments } from './fetches.js';
+import { type Fetches, type RunOptions, runArguments, takeResults } from './fetches.js';
 import type { Plan } from './plan.js';
 import type { StatePair } from './state_pairs.js';
 
@@ -45,7 +44,7 @@ export interface StateEntry extends Required<StatePair> {
 }
 
 /**
- * What one sequence of runs of a session remembers: the keys and values of a decoder's past.
+ * Remembers for one sequence of runs of a session: the keys and values of a decoder's past.
  * {@link InferenceSession.state} makes it. The tensors stay in the engine, and a run adds to them what is
  * new.
  *
@@ -93,17 +92,7 @@ export class SessionState {
     const results = withFeeds(core, ownFeeds(feeds), (coreFeeds) =>
       this.#handle.call((state) => state.run(...coreFeeds)),
     );
-    const outputs: Record<string, Tensor> = {};
-    for (const result of results) {
-      if (targets && !targets.has(result.name)) continue;
-      const target = targets?.get(result.name);
-      if (target) {
-        checkTarget(result, target.tensor);
-        copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
-      }
-      outputs[result.name] = target?.given ?? toTensor(core, result);
-    }
-    return outputs;
+    return takeResults(core, results, targets);
   }
 
   /** The pairs, and how many tokens each holds. */
@@ -121,7 +110,7 @@ export class SessionState {
     return this.#handle.object.bytes();
   }
 
-  /** The plan of the last run; undefined for a model that runs as several plans. */
+  /** The plan of the last run, as that of {@link InferenceSession.plan}; undefined before the first run. */
   plan(): Plan | undefined {
     const plan = this.#handle.json<Partial<Plan>>((state) => state.plan());
     return plan.steps ? (plan as Plan) : undefined;

@@ -1,4 +1,4 @@
-// Which networks are one click away.
+// The list of the networks that are one click away.
 
 import { found } from 'virtual:samples';
 

@@ -1,4 +1,4 @@
-// What a network does, and its answers in the terms of that task: classes, boxes, masks, neighbours.
+// Guesses the task of a network, and puts its answers in the terms of that task: classes, boxes, masks, neighbours.
 
 import type { ModelInfo, Tensor } from 'requant';
 

@@ -1,4 +1,4 @@
-// What the charts show of tests/bench/results.json: groups of measurements, each with networks and contenders.
+// Reads groups of measurements for the charts from tests/bench/results.json, each with networks and contenders.
 
 const NAMES = {
   resnet18: 'ResNet-18',

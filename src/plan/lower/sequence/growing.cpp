@@ -11,30 +11,10 @@
 #include "kernels/layout/table.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
+#include "tensor/token_rows.h"
 
 namespace requant {
 namespace {
-
-/// A tensor as rows of tokens of `token` bytes.
-struct TokenRows {
-  size_t rows = 1, tokens = 0, token = 0;
-};
-
-TokenRows RowsAlong(DType dtype, const Shape& shape, int axis) {
-  TokenRows result;
-  result.token = static_cast<size_t>(DTypeBits(dtype) / 8);
-  for (int i = 0; i < static_cast<int>(shape.size()); ++i) {
-    const auto size = static_cast<size_t>(shape[static_cast<size_t>(i)]);
-    if (i < axis) {
-      result.rows *= size;
-    } else if (i == axis) {
-      result.tokens = size;
-    } else {
-      result.token *= size;
-    }
-  }
-  return result;
-}
 
 /// Writes new tokens behind the old ones.
 class AppendStep : public StepOf<StepKind::kAppend> {
@@ -44,10 +24,10 @@ class AppendStep : public StepOf<StepKind::kAppend> {
     archive.Kernel(CopyRowsKernels(), kernel, copy);
   }
   void Run(const RunContext& context) const override {
-    if (fresh.rows == 0 || fresh.tokens == 0 || fresh.token == 0) return;
-    const size_t bytes = fresh.tokens * fresh.token;
-    const size_t row = static_cast<size_t>(context.Room(outputs[0])) * fresh.token;
-    auto* out = context.Write<uint8_t>(outputs[0]) + past * fresh.token;
+    if (fresh.empty()) return;
+    const size_t bytes = fresh.tokens * fresh.bytes;
+    const size_t row = static_cast<size_t>(context.Room(outputs[0])) * fresh.bytes;
+    auto* out = context.Write<uint8_t>(outputs[0]) + past * fresh.bytes;
     const CopyRowsParams call{context.Read(inputs[0]), out, fresh.rows, bytes, bytes, row};
     copy(&call);
   }
@@ -63,9 +43,9 @@ class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
     archive.Kernel(CopyRowsKernels(), kernel, copy);
   }
   void Run(const RunContext& context) const override {
-    if (whole.rows == 0 || whole.tokens == 0 || whole.token == 0) return;
-    const size_t bytes = whole.tokens * whole.token;
-    const size_t row = static_cast<size_t>(context.Room(inputs[0])) * whole.token;
+    if (whole.empty()) return;
+    const size_t bytes = whole.tokens * whole.bytes;
+    const size_t row = static_cast<size_t>(context.Room(inputs[0])) * whole.bytes;
     const CopyRowsParams call{
         context.Read(inputs[0]), context.Write(outputs[0]), whole.rows, bytes, row, bytes};
     copy(&call);
