@@ -1,6 +1,8 @@
 // Types of the plain data that the core's functions take and give. There is no such module; core.d.ts has the
 // functions.
 
+import type { CoreModel } from './core.js';
+
 /** Scales, zero points and codes. */
 export interface CoreGrid {
   scale: number[];
