@@ -4,7 +4,7 @@
 //
 // It skips a file that was clean while the file, our headers that it includes, its command line, .clang-tidy
 // and clang-tidy itself have not changed (build/lint.json remembers); --all checks every file. With CI in the
-// environment it checks a third of all files every day, another one each, and always those that the last
+// environment it checks a sixth of all files every day, another one each, and always those that the last
 // commits changed.
 
 import { execFileSync, spawn } from 'node:child_process';
@@ -63,7 +63,7 @@ function tidy(file) {
   });
 }
 
-const RECENT_COMMITS = 40;
+const RECENT_COMMITS = 20;
 const MS_PER_DAY = 86_400_000;
 
 let recent;
@@ -75,8 +75,8 @@ function isDue(file) {
     const names = execFileSync('git', log, { cwd: ROOT, encoding: 'utf8' }).split('\n');
     recent = new Set(names.filter(Boolean).map((name) => path.join(ROOT, name)));
   }
-  const third = Number.parseInt(digest(path.relative(ROOT, file)).slice(0, 8), 16) % 3;
-  return recent.has(file) || third === Math.floor(Date.now() / MS_PER_DAY) % 3;
+  const sixth = Number.parseInt(digest(path.relative(ROOT, file)).slice(0, 8), 16) % 6;
+  return recent.has(file) || sixth === Math.floor(Date.now() / MS_PER_DAY) % 6;
 }
 
 const args = process.argv.slice(2);
