@@ -5,12 +5,7 @@ import assert from 'node:assert/strict';
 import test, { before } from 'node:test';
 import { browsers } from './browsers.mjs';
 import { inBrowser, inNode, present } from './everywhere.mjs';
-
-/**
- * JavaScriptCore's first compiler computes wrong values, or stops with an access out of bounds, in about one
- * of thirty calibrations (docs/browsers.md). So jobs that differ in WebKit, if they are few, run once more.
- */
-const MOST_REPEATED = 3;
+import { settled } from './webkit.mjs';
 
 let judge;
 
@@ -32,26 +27,26 @@ test('Node', () => {
   assert.equal(judge.threads, 2);
 });
 
+const differing = (hashes) =>
+  present.filter(
+    ({ title }) => JSON.stringify(hashes[title]) !== JSON.stringify(judge.hashes[title]),
+  );
+
 for (const browser of browsers) {
   test(browser.name, { timeout: 1_200_000 }, async (t) => {
-    const { hashes, threads, agent, variant, warnings } = await inBrowser(browser).catch(
-      (error) => {
-        if (browser.name !== 'WebKit' || !/Out of bounds memory access/.test(error)) throw error;
-        t.diagnostic(`WebKit stopped once (docs/browsers.md): ${error}`);
-        return inBrowser(browser);
-      },
-    );
-    t.diagnostic(`${agent}: ${variant}`);
-    assert.deepEqual(warnings, []);
-    assert.equal(threads, 2);
-    const differing = present.filter(
-      ({ title }) => JSON.stringify(hashes[title]) !== JSON.stringify(judge.hashes[title]),
-    );
-    if (browser.name === 'WebKit' && differing.length > 0 && differing.length <= MOST_REPEATED) {
-      const titles = differing.map(({ title }) => title).join(', ');
-      t.diagnostic(`WebKit computed these differently, once: ${titles} (docs/browsers.md)`);
-      Object.assign(hashes, (await inBrowser(browser, differing)).hashes);
-    }
+    const hashes = {};
+    // Jobs that were right once need not run again.
+    const attempt = async () => {
+      const page = await inBrowser(browser, differing(hashes));
+      Object.assign(hashes, page.hashes);
+      const titles = differing(hashes).map(({ title }) => title);
+      if (titles.length > 0) t.diagnostic(`these differ: ${titles.join(', ')}`);
+      return page;
+    };
+    const page = await settled(browser, t, attempt, () => differing(hashes).length === 0);
+    t.diagnostic(`${page.agent}: ${page.variant}`);
+    assert.deepEqual(page.warnings, []);
+    assert.equal(page.threads, 2);
     assert.deepEqual(hashes, judge.hashes);
   });
 }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { browsers, programOf, start } from '../browsers.mjs';
+import { settled } from '../webkit.mjs';
 import { serveDemos } from './demo_site.mjs';
 
 const skipShort = process.env.REQUANT_LONG !== '1' && 'REQUANT_LONG=1 runs it';
@@ -60,15 +61,19 @@ describe('digits in every browser', { skip: skipShort }, () => {
 
   for (const browser of browsers) {
     const skip = !programOf(browser) && `there is no ${browser.name}`;
-    test(browser.name, { skip, timeout: 300_000 }, async () => {
-      const result = new Promise((resolve) => (hear = resolve));
+    test(browser.name, { skip, timeout: 600_000 }, async (t) => {
       const url = `http://127.0.0.1:${server.address().port}/digits/index.html`;
-      const { ended, close } = await start(browser, url);
-      try {
-        assert.match(await Promise.race([result, ended]), /^Trained/);
-      } finally {
-        await close();
-      }
+      const attempt = async () => {
+        const result = new Promise((resolve) => (hear = resolve));
+        const { ended, close } = await start(browser, url);
+        try {
+          return await Promise.race([result, ended]);
+        } finally {
+          await close();
+        }
+      };
+      const trained = /^Trained/;
+      assert.match(await settled(browser, t, attempt, (text) => trained.test(text)), trained);
     });
   }
 });

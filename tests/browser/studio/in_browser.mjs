@@ -2,6 +2,7 @@
 
 import { start } from '../browsers.mjs';
 import { serve } from '../site.mjs';
+import { settled } from '../webkit.mjs';
 
 async function once(browser, page) {
   let hear;
@@ -21,10 +22,7 @@ async function once(browser, page) {
   }
 }
 
-/** What the page posts in this browser, or its error. */
-export async function useIn(browser, page, t) {
-  const result = await once(browser, page);
-  if (browser.name !== 'WebKit' || !/Out of bounds memory access/.test(result.error)) return result;
-  t.diagnostic(`WebKit stopped once (docs/browsers.md): ${result.error}`);
-  return once(browser, page);
+/** What the page posts in this browser, or its error; WebKit may try again while `holds(result)` is false. */
+export async function useIn(browser, page, t, holds = ({ error }) => !error) {
+  return settled(browser, t, () => once(browser, page), holds);
 }

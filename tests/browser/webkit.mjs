@@ -1,0 +1,24 @@
+// JavaScriptCore's first compiler computes wrong values, or stops with an access out of bounds, in about one
+// of thirty calibrations (docs/browsers.md). So a test may run in WebKit more than once.
+
+const RUNS = 4;
+const STOPPED = /Out of bounds memory access/;
+
+/**
+ * What `attempt()` resolves to. In WebKit it runs again, up to three times, while `holds(result)` is false or it
+ * stopped with an access out of bounds, and `t` says so; the last result is returned, whether it holds or not.
+ */
+export async function settled(browser, t, attempt, holds) {
+  if (browser.name !== 'WebKit') return attempt();
+  for (let run = 1; ; run += 1) {
+    let result;
+    try {
+      result = await attempt();
+      if (run === RUNS || holds(result)) return result;
+      t.diagnostic(`WebKit's run ${run} does not hold (docs/browsers.md)`);
+    } catch (error) {
+      if (run === RUNS || !STOPPED.test(error)) throw error;
+      t.diagnostic(`WebKit stopped in run ${run} (docs/browsers.md): ${error}`);
+    }
+  }
+}
