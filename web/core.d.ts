@@ -6,10 +6,8 @@ import type {
   CoreComposite,
   CoreGeneratedC,
   CoreGrid,
-  CoreLegalized,
   CoreSampleResult,
   CoreSlotEdit,
-  CoreWeights,
 } from './core_data.js';
 import type {
   CoreNode,
@@ -52,6 +50,20 @@ export interface CoreModel extends CoreObject {
     disable?: readonly string[];
     dump?: boolean;
   }): string | Failure;
+}
+
+/** A model that was quantized without samples, and JSON about the rest of its operators. */
+export interface CoreWeights {
+  model: CoreModel;
+  /** { operators: [{ name, type, reason }], summary } */
+  left: string;
+}
+
+/** A model in plain integer operators. */
+export interface CoreLegalized {
+  model: CoreModel;
+  /** { legalized: [{ name, type }], left: [{ name, type, reason }] } */
+  report: string;
 }
 
 export interface CoreSessionOptions {
@@ -288,8 +300,10 @@ export interface Core {
     block: number,
     matMulNBits: boolean,
     int8Activations: boolean,
+    /** 0 for float. */
+    embeddingBits: number,
   ): CoreWeights | Failure;
-  dynamically(model: CoreModel): CoreWeights | Failure;
+  dynamically(model: CoreModel, embeddings: boolean): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** A float model as a quantized one of which every operator stays in float, for training. */
   floatQuantized(model: CoreModel): CoreQuantized | Failure;

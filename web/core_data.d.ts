@@ -1,8 +1,6 @@
 // Types of the plain data that the core's functions take and give. There is no such module; core.d.ts has the
 // functions.
 
-import type { CoreModel } from './core.js';
-
 /** Scales, zero points and codes. */
 export interface CoreGrid {
   scale: number[];
@@ -43,20 +41,6 @@ export interface CoreComposite {
   pattern: number;
   /** Indices in the list of nodes, ascending. */
   nodes: readonly number[];
-}
-
-/** A model that was quantized without samples, and JSON about the rest of its operators. */
-export interface CoreWeights {
-  model: CoreModel;
-  /** { operators: [{ name, type, reason }], summary } */
-  left: string;
-}
-
-/** A model in plain integer operators. */
-export interface CoreLegalized {
-  model: CoreModel;
-  /** { legalized: [{ name, type }], left: [{ name, type, reason }] } */
-  report: string;
 }
 
 export interface CoreGeneratedC {
