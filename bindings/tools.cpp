@@ -130,19 +130,20 @@ val WithLeft(Graph graph, const FloatWeights& left) {
 }
 
 val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits,
-                bool int8_activations) {
+                bool int8_activations, int embedding_bits) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeWeightsOnly(WithFloats(*model.graph()),
-                                      {bits, block, matmul_nbits, int8_activations}, &left);
+    Graph graph =
+        QuantizeWeightsOnly(WithFloats(*model.graph()),
+                            {bits, block, matmul_nbits, int8_activations, embedding_bits}, &left);
     return WithLeft(std::move(graph), left);
   });
 }
 
-val Dynamically(const ModelHandle& model) {
+val Dynamically(const ModelHandle& model, bool embeddings) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left);
+    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings);
     return WithLeft(std::move(graph), left);
   });
 }

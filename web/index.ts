@@ -206,6 +206,7 @@ export { version } from './base/version.js';
 export { RequantWorker, createWorker } from './worker/worker.js';
 export { WorkerModel, WorkerQuantizedModel, WorkerSession } from './worker/remote.js';
 export {
+  type DynamicOptions,
   type WeightsOptions,
   packWeights,
   quantizeDynamic,

@@ -195,6 +195,12 @@ void Graph::RenameValue(Value* value, std::string value_name) {
   values_by_name_.Insert(value->name, value);
 }
 
+void Graph::RenameNode(Node* node, std::string node_name) {
+  nodes_by_name_.Erase(node->name);
+  node->name = UniqueNodeName(std::move(node_name), node->op_type);
+  nodes_by_name_.Insert(node->name, node);
+}
+
 namespace {
 
 /// The index of an item: its position or below, because items move only towards the front.

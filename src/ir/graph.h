@@ -136,6 +136,8 @@ class Graph {
   /// the names that users see never change; `to` must then not be a graph input or output.
   void ReplaceAndKeepName(Value* from, Value* to);
   void RenameValue(Value* value, std::string name);
+  /// The name gets a number if another node has it.
+  void RenameNode(Node* node, std::string name);
   /// Removes a node whose outputs are unused, and its output values.
   void EraseNode(Node* node);
   /// Makes `value` a constant. Its producer loses it as an output, and is erased if that was its

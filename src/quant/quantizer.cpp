@@ -16,6 +16,7 @@
 #include "quant/recover/pipeline.h"
 #include "quant/unheeded_options.h"
 #include "quant/weights/float_weights.h"
+#include "quant/weights/table_rows.h"
 
 namespace requant {
 namespace {
@@ -38,6 +39,17 @@ void CheckWeights(const Graph& graph, const QuantizationRecord& record) {
       }
     }
   }
+}
+
+/// Quantizes the rows of tables that are not in 8 bits as their readers are. Returns whether there
+/// are any.
+bool QuantizeFloatTables(Graph& graph, const QuantizationRecord& record) {
+  BodyScope scope(graph);
+  const auto keep = [&](const Node& node) {
+    const OperatorQuantization* op = record.Find(node.name);
+    return op && (op->quantized || op->reason == kKeptByOptions);
+  };
+  return QuantizeTables(scope, {}, keep) > 0;
 }
 
 void CheckOptions(const QuantizeOptions& options) {
@@ -95,7 +107,8 @@ void Quantizer::Impl::Prepare(FloatModel model) {
   CheckWeights(graph, record);
   std::vector<const char*> idle;
   std::vector<RecoveryStep> rewritten = RewriteGraph(methods, options, graph, idle);
-  if (!rewritten.empty()) record = AssignConfigs(graph, options);
+  const bool tables = options.embeddings && QuantizeFloatTables(graph, record);
+  if (!rewritten.empty() || tables) record = AssignConfigs(graph, options);
   for (const char* method : idle) WarnOfIdle(method, options, record);
   record.recovery = std::move(rewritten);
   JoinConfigs(graph, record);

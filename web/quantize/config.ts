@@ -95,6 +95,11 @@ export const quantizeOptions = {
    */
   floatOutputs: flag,
   /**
+   * Whether tables of which the network gathers rows (embeddings of tokens, positions) have 8 bits with a scale for
+   * each row. Default true; tables with fewer than 4096 numbers stay in float.
+   */
+  embeddings: flag,
+  /**
    * How many samples to keep for methods that learn or choose. Default 256; without `recover` the default
    * methods choose on 8, unless this says otherwise.
    */

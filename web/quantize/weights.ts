@@ -25,6 +25,21 @@ export interface WeightsOptions {
    * did. Default true; false keeps them in float.
    */
   int8Activations?: boolean;
+  /**
+   * Bits of tables of which the network gathers rows (embeddings of tokens, positions), if they have 4096
+   * numbers or more. 8 (default): a scale for each row, in operators of every engine. 4, for the format
+   * `'matmulnbits'`: com.microsoft.GatherBlockQuantized with blocks of `blockSize`. false: float.
+   */
+  embeddings?: 4 | 8 | false;
+}
+
+/** Options of {@link quantizeDynamic}. */
+export interface DynamicOptions {
+  /**
+   * Whether tables of which the network gathers rows (embeddings of tokens, positions) have 8 bits with a scale
+   * for each row. Default true; tables with fewer than 4096 numbers stay in float.
+   */
+  embeddings?: boolean;
 }
 
 async function coreOf(model: Model): Promise<Core> {
@@ -53,7 +68,7 @@ async function withoutSamples(
 /**
  * Quantizes the weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) to integers
  * in blocks and keeps activations in float: small files without calibration, bodies of If, Loop and Scan
- * included. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
+ * included. Tables of embeddings have 8 bits unless `embeddings` says otherwise. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
  * result.
  */
 export async function quantizeWeights(
@@ -62,10 +77,21 @@ export async function quantizeWeights(
 ): Promise<Model> {
   checkOptions(
     options,
-    { bits: 'integer', blockSize: 'integer', format: 'string', int8Activations: 'boolean' },
+    {
+      bits: 'integer',
+      blockSize: 'integer',
+      format: 'string',
+      int8Activations: 'boolean',
+      embeddings: 'any',
+    },
     'options',
   );
   const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
+  const { embeddings = 8 } = options;
+  if (![4, 8, false].includes(embeddings)) {
+    const name = 'options.embeddings';
+    throw invalidArgument(`${name} is ${show(embeddings)}`, name, 'Use 8, 4 or false.');
+  }
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
   // The core decides which of these values exist.
   checkInteger(bits, 1, MOST_INT, 'options.bits');
@@ -77,6 +103,7 @@ export async function quantizeWeights(
       blockSize,
       format === 'matmulnbits',
       int8Activations && bits === 4,
+      embeddings || 0,
     ),
   );
 }
@@ -84,11 +111,16 @@ export async function quantizeWeights(
 /**
  * Quantizes matrix products (MatMul, Gemm) to 8 bits with ranges measured at run time, without calibration:
  * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get 8-bit
- * weights. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
- * result.
+ * weights. Tables of embeddings have 8 bits, too. `floatOperators` and `warnings` of the result list what stays
+ * float. The caller disposes of the result.
  */
-export function quantizeDynamic(model: Model | PromiseLike<Model>): Promise<Model> {
-  return withoutSamples(model, (core, object) => core.dynamically(object));
+export function quantizeDynamic(
+  model: Model | PromiseLike<Model>,
+  options: DynamicOptions = {},
+): Promise<Model> {
+  checkOptions(options, { embeddings: 'boolean' }, 'options');
+  const { embeddings = true } = options;
+  return withoutSamples(model, (core, object) => core.dynamically(object, embeddings));
 }
 
 /**

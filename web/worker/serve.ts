@@ -17,7 +17,12 @@ import { quantize } from '../search/quantize.js';
 import type { QuantizeOptions } from '../search/search_options.js';
 import { type ExportOptions, QuantizedModel } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
-import { type WeightsOptions, quantizeDynamic, quantizeWeights } from '../quantize/weights.js';
+import {
+  type DynamicOptions,
+  type WeightsOptions,
+  quantizeDynamic,
+  quantizeWeights,
+} from '../quantize/weights.js';
 import { InferenceSession } from '../session/session.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
@@ -229,8 +234,8 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   async quantizeWeights(_call, model: number, options: WeightsOptions) {
     return withoutSamples(await quantizeWeights(get(model, modelType), options));
   },
-  async quantizeDynamic(_call, model: number) {
-    return withoutSamples(await quantizeDynamic(get(model, modelType)));
+  async quantizeDynamic(_call, model: number, options: DynamicOptions) {
+    return withoutSamples(await quantizeDynamic(get(model, modelType), options));
   },
   generateC: (_call, model: number, options: GenerateCOptions) => generateC(either(model), options),
   nodeDetails: (_call, model: number) => nodeDetails(get(model, modelType)),

@@ -17,7 +17,7 @@ import type { GenerateCOptions, GeneratedC } from '../export/generate.js';
 import type { LoadOptions } from '../model/load_options.js';
 import type { FloatOperator } from '../model/model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
-import type { WeightsOptions } from '../quantize/weights.js';
+import type { DynamicOptions, WeightsOptions } from '../quantize/weights.js';
 import type { QuantizeOptions } from '../search/search_options.js';
 import type { ValueMetadata } from '../session/plan.js';
 import type { SessionOptions } from '../session/session_options.js';
@@ -164,8 +164,8 @@ export class RequantWorker {
   }
 
   /** As the function {@link quantizeDynamic}. */
-  quantizeDynamic(model: WorkerModel): Promise<WorkerModel> {
-    return this.#withoutSamples('quantizeDynamic', model);
+  quantizeDynamic(model: WorkerModel, options: DynamicOptions = {}): Promise<WorkerModel> {
+    return this.#withoutSamples('quantizeDynamic', model, options);
   }
 
   /** As the function {@link generateC}; patterns with functions cannot be sent. */

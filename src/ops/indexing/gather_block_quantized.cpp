@@ -116,7 +116,11 @@ void EvaluateGatherBlockQuantized(EvalContext& context) {
   const int64_t zero_row = (blocks + form.packed - 1) / form.packed * form.packed;
   const int32_t middle = data.dtype() == DType::kUint8 ? 1 << (form.bits - 1) : 0;
   Tensor out(DType::kFloat32, type.StaticShape());
-  const std::vector<float> factors = scales.ToFloats();
+  // The table may have many more scales than the rows that are gathered.
+  const float* floats = scales.dtype() == DType::kFloat32 ? scales.data<float>() : nullptr;
+  const auto factor = [&](int64_t i) {
+    return floats ? floats[i] : static_cast<float>(scales.AsDouble(i));
+  };
   const std::vector<int64_t> picked = indices.ToInts();
   float* to = out.data<float>();
   const int64_t outer =
@@ -134,7 +138,7 @@ void EvaluateGatherBlockQuantized(EvalContext& context) {
         const int32_t zero =
             zeros ? CodeAt(*zeros, form.bits, (line * zero_row + block) * inner + rest) : middle;
         *to++ = static_cast<float>(CodeAt(data, form.bits, i) - zero) *
-                factors[static_cast<size_t>((line * blocks + block) * inner + rest)];
+                factor((line * blocks + block) * inner + rest);
       }
     }
   }

@@ -7,6 +7,7 @@
 
 #include "quant/graph/prepare.h"
 #include "quant/weights/products.h"
+#include "quant/weights/table_rows.h"
 
 namespace requant {
 namespace {
@@ -127,9 +128,17 @@ void Dynamic(BodyScope& scope, const Product& p,
 }
 
 /// `done`, if given, collects the paths of the operators that get integers.
-void QuantizeDynamicallyIn(BodyScope& scope, const KeepsFloat& keep = nullptr,
+void QuantizeDynamicallyIn(BodyScope& scope, bool embeddings, const KeepsFloat& keep = nullptr,
                            std::set<std::string>* done = nullptr) {
-  scope.ForEachBody([&](BodyScope& body) { QuantizeDynamicallyIn(body, keep, done); });
+  scope.ForEachBody([&](BodyScope& body) { QuantizeDynamicallyIn(body, embeddings, keep, done); });
+  if (embeddings) {
+    for (const auto& node : scope.graph().nodes()) {
+      if (!done || !IsTable(scope, *node)) continue;
+      const std::string path = scope.PathOf(*node);
+      if (!keep || !keep(path)) done->insert(path);
+    }
+    QuantizeTables(scope, {}, [&](const Node& node) { return keep && keep(scope.PathOf(node)); });
+  }
   std::map<const Value*, std::vector<Value*>> quantized;
   const std::vector<Product> products = FindProducts(scope);
   for (size_t i = 0; i < products.size(); ++i) {
@@ -150,22 +159,22 @@ void QuantizeDynamicallyIn(BodyScope& scope, const KeepsFloat& keep = nullptr,
 
 }  // namespace
 
-Graph QuantizeDynamically(const Graph& source, FloatWeights* left) {
+Graph QuantizeDynamically(const Graph& source, FloatWeights* left, bool embeddings) {
   Graph graph = source.Clone();
   RefreshTypes(graph);
   RaiseOpset(graph);
   BodyScope scope(graph);
-  if (left) ListFloat(scope, true, *left);
-  QuantizeDynamicallyIn(scope);
+  if (left) ListFloat(scope, true, *left, nullptr, embeddings);
+  QuantizeDynamicallyIn(scope, embeddings);
   return graph;
 }
 
 void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeights& left,
-                               std::set<std::string>& quantized) {
+                               std::set<std::string>& quantized, bool embeddings) {
   BodyScope scope(graph);
   scope.ForEachBody([&](BodyScope& body) {
-    ListFloat(body, true, left, keep);
-    QuantizeDynamicallyIn(body, keep, &quantized);
+    ListFloat(body, true, left, keep, embeddings);
+    QuantizeDynamicallyIn(body, embeddings, keep, &quantized);
   });
   graph.RemoveUnusedValues();
 }

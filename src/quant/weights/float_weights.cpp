@@ -43,7 +43,8 @@ void QuantizeBodies(Graph& graph, const QuantizeOptions& options, QuantizationRe
   const size_t first = weights.layers.size();
   std::set<std::string> products;
   QuantizeBodiesDynamically(
-      graph, [&](const std::string& path) { return kept.contains(path); }, weights, products);
+      graph, [&](const std::string& path) { return kept.contains(path); }, weights, products,
+      options.embeddings);
   std::map<std::string, std::string> reasons;
   for (size_t i = first; i < weights.layers.size(); ++i) {
     reasons.emplace(weights.layers[i].name, weights.layers[i].reason);

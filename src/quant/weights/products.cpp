@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quant/weights/table_rows.h"
+
 namespace requant {
 
 bool IsRecurrent(const Node& node) {
@@ -37,9 +39,11 @@ void AddRecurrent(const BodyScope& scope, Node& node, std::vector<Product>& prod
 
 /// Why the constant weights in this slot of a node stay float; empty if they do not.
 std::string WhyFloat(const BodyScope& scope, const Node& node, size_t slot, const Tensor& weights,
-                     bool plain_only) {
+                     bool plain_only, bool embeddings) {
+  if (embeddings && IsTable(scope, node)) return "";
   const bool product = node.Is(Op::kMatMul) || node.Is(Op::kGemm);
   if (!product && !IsRecurrent(node)) {
+    if (IsTable(scope, node)) return "the options keep embeddings in float";
     return StrCat(node.op_type, " is no matrix product and no recurrent layer");
   }
   if (weights.dtype() != DType::kFloat32) {
@@ -113,19 +117,20 @@ Value* AddBias(Graph& graph, const Node& node, Value* product) {
                      node.outputs[0]->type, {}, node.name + "_bias");
 }
 
-void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out, const KeepsFloat& keep) {
+void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out, const KeepsFloat& keep,
+               bool embeddings) {
   for (const auto& node : scope.graph().nodes()) {
     if (node->has_subgraph() || (keep && keep(scope.PathOf(*node)))) continue;
     for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
       const Tensor* weights = scope.ConstantOf(node->inputs[slot]);
       if (weights == nullptr || !AreWeights(*weights)) continue;
       ++out.total;
-      std::string reason = WhyFloat(scope, *node, slot, *weights, plain_only);
+      std::string reason = WhyFloat(scope, *node, slot, *weights, plain_only, embeddings);
       if (reason.empty()) continue;
       out.layers.push_back({scope.PathOf(*node), node->op_type, std::move(reason)});
     }
   }
-  scope.ForEachBody([&](BodyScope& body) { ListFloat(body, plain_only, out, keep); });
+  scope.ForEachBody([&](BodyScope& body) { ListFloat(body, plain_only, out, keep, embeddings); });
 }
 
 }  // namespace requant

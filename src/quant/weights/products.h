@@ -38,6 +38,10 @@ std::vector<Product> FindProducts(const BodyScope& scope);
 /// Whether some graph, bodies included, has recurrent layers to quantize.
 bool HasRecurrent(BodyScope& scope);
 
+/// Codes and scales of a product's blocks, in the layout of a blocked DequantizeLinear: int4 or
+/// int8 in the order of the weights, and a scale for every block along K.
+std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options);
+
 /// The integer of a weight, from -2^(bits - 1) to 2^(bits - 1) - 1.
 int Code(const Product& p, int64_t column, int64_t k, float scale, int bits);
 
@@ -62,8 +66,9 @@ std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const c
 }
 
 /// Lists the weights that stay float, those in bodies as well. `plain_only`: products with transA,
-/// alpha or beta have no form. `keep`: operators that the list leaves out.
+/// alpha or beta have no form. `keep`: operators that the list leaves out. `embeddings`: tables of
+/// rows are quantized.
 void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out,
-               const KeepsFloat& keep = nullptr);
+               const KeepsFloat& keep = nullptr, bool embeddings = true);
 
 }  // namespace requant

@@ -9,6 +9,7 @@
 #include "quant/graph/body_scope.h"
 #include "quant/graph/prepare.h"
 #include "quant/weights/products.h"
+#include "quant/weights/table_rows.h"
 
 namespace requant {
 namespace {
@@ -42,7 +43,8 @@ float BlockScale(const Product& p, int64_t column, int64_t begin, int64_t end, i
   return static_cast<float>(best);
 }
 
-/// Codes and scales of a product's blocks, in the layout of a blocked DequantizeLinear.
+}  // namespace
+
 std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options) {
   const int64_t blocks = (p.k + options.block - 1) / options.block;
   const Shape shape = p.tensor->shape();
@@ -71,6 +73,8 @@ std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& 
   }
   return {std::move(codes), std::move(scale)};
 }
+
+namespace {
 
 void Blocked(BodyScope& scope, const Product& p, const WeightOnlyOptions& options) {
   Graph& graph = scope.graph();
@@ -134,6 +138,7 @@ void NBits(BodyScope& scope, const Product& p, const WeightOnlyOptions& options)
 void QuantizeWeightsIn(BodyScope& scope, const WeightOnlyOptions& options) {
   if (options.matmul_nbits) scope.graph().opsets[kMicrosoftDomain] = 1;
   scope.ForEachBody([&](BodyScope& body) { QuantizeWeightsIn(body, options); });
+  QuantizeTables(scope, {.bits = options.embedding_bits, .block = options.block});
   for (const Product& product : FindProducts(scope)) {
     (options.matmul_nbits && !product.recurrent ? NBits : Blocked)(scope, product, options);
   }
@@ -152,9 +157,13 @@ Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options,
     Fail(ErrorCode::kInvalidArgument, StrCat("a block of ", options.block, " is not possible"),
          {.hint = "use a power of two from 16 on"});
   }
+  if (options.embedding_bits == 4 && !options.matmul_nbits) {
+    Fail(ErrorCode::kInvalidArgument, "embeddings of 4 bits need the form of MatMulNBits",
+         {.hint = "use format 'matmulnbits', or 8 bits for embeddings"});
+  }
   Graph graph = source.Clone();
   BodyScope scope(graph);
-  if (left) ListFloat(scope, options.matmul_nbits, *left);
+  if (left) ListFloat(scope, options.matmul_nbits, *left, nullptr, options.embedding_bits != 0);
   if (!options.matmul_nbits || HasRecurrent(scope)) {
     RefreshTypes(graph);
     RaiseOpset(graph, 21);

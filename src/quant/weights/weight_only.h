@@ -18,32 +18,36 @@ struct WeightOnlyOptions {
   bool matmul_nbits = false;
   /// MatMulNBits allows its left-hand side to be quantized to eight bits (accuracy_level 4).
   bool int8_activations = false;
+  /// Bits of tables of rows (QuantizeTables): 8, 0 for float, and with matmul_nbits 4.
+  int embedding_bits = 8;
 };
 
 /// Turns constant weights of MatMul, Gemm, LSTM, GRU and RNN into integers with a scale for every
 /// block of each column. With matmul_nbits recurrent layers still have the blocked form;
 /// MatMulNBits needs MatMul, or Gemm without transA, alpha and beta; other products stay unchanged.
-/// Bodies of If, Loop and Scan are quantized like the graph around them; constants that they
-/// capture stay there, once. Lists in `left`, if given, what stays float. Throws kInvalidArgument
-/// for options out of range, kUnsupported when a graph cannot be raised to opset 21 (blocked form).
+/// Tables of rows get embedding_bits. Bodies of If, Loop and Scan are quantized like the graph
+/// around them; constants that they capture stay there, once. Lists in `left`, if given, what stays
+/// float. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
+/// raised to opset 21 (blocked form).
 Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options,
                           FloatWeights* left = nullptr);
 
 /// Turns MatMul and Gemm with constant weights into DynamicQuantizeLinear, MatMulInteger and a
 /// product of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's
-/// DynamicQuantizeLSTM; GRU and RNN, which have no such operator, get int8 weights. Bodies and
-/// `left` are as in QuantizeWeightsOnly.
-Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr);
+/// DynamicQuantizeLSTM; GRU and RNN, which have no such operator, get int8 weights. With
+/// `embeddings` tables of rows get 8 bits (QuantizeTables). Bodies and `left` are as in
+/// QuantizeWeightsOnly.
+Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr, bool embeddings = true);
 
 /// Whether the operator with this path (BodyScope::PathOf) stays in float.
 using KeepsFloat = std::function<bool(const std::string& path)>;
 
 /// Gives the products and recurrent layers in bodies of If, Loop and Scan the form of
-/// QuantizeDynamically, in place, and leaves the graph around them unchanged, except for constants
-/// that bodies capture. `graph` has opset 11 or newer. Lists in `left` the weights in bodies that
-/// stay float, except those of operators that `keep` names, and in `quantized` the paths of the
-/// quantized operators.
+/// QuantizeDynamically, embeddings included, in place, and leaves the graph around them unchanged,
+/// except for constants that bodies capture. `graph` has opset 11 or newer. Lists in `left` the
+/// weights in bodies that stay float, except those of operators that `keep` names, and in
+/// `quantized` the paths of the quantized operators.
 void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeights& left,
-                               std::set<std::string>& quantized);
+                               std::set<std::string>& quantized, bool embeddings);
 
 }  // namespace requant
