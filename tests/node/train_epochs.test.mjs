@@ -4,6 +4,7 @@ import { before, describe, test } from 'node:test';
 import {
   InferenceSession,
   Model,
+  WorkerModel,
   createWorker,
   loadModel,
   parseModel,
@@ -242,7 +243,18 @@ describe('train() of a float model', () => {
     const quantized = await quantize(trained, { calibration: calibration(16) });
     const further = await train(quantized, { dataset, epochs: 1, batchSize: 8 });
     assert.ok((await shareOf(further, validation)) > start);
-    for (const one of [weak, trained, quantized, further, model]) one.dispose();
+    // In a worker the same bits.
+    const worker = await createWorker();
+    const far = await worker.parseModel(noisy);
+    const options = { dataset: dataset.slice(0, 16), epochs: 1, batchSize: 8, learningRate: 0.2 };
+    const there = await worker.train(far, options);
+    const here = await train(weak, options);
+    assert.ok(there instanceof WorkerModel);
+    assert.deepEqual(Buffer.from(await there.toOnnx()), Buffer.from(here.toOnnx()));
+    const remote = await worker.createSession(there);
+    await assert.rejects(worker.train(remote, options), isError('INVALID_ARGUMENT'));
+    await worker.terminate();
+    for (const one of [weak, trained, quantized, further, here, model]) one.dispose();
   });
 
   test('refuses a quantized model, and a model without layers that learn', async () => {

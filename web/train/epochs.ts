@@ -58,3 +58,21 @@ export async function* epochsOf(
     yield null;
   }
 }
+
+/** Divides a stream of epochs, with null behind each ({@link epochsOf}), into iterables of one epoch. */
+export function epochsFrom<T>(
+  stream: AsyncIterable<T | null>,
+  length: number | undefined,
+): AsyncIterable<T> {
+  const iterator = stream[Symbol.asyncIterator]();
+  const epoch = {
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const { done, value } = await iterator.next();
+        if (done || value === null) return;
+        yield value;
+      }
+    },
+  };
+  return length === undefined ? epoch : Object.assign(epoch, { length });
+}

@@ -1,7 +1,7 @@
 // Runs inside the worker: the ordinary API, called by messages.
 
 import { type CompareOptions, type CompareSample, compare } from '../analyze/compare.js';
-import { RequantError } from '../base/errors.js';
+import { RequantError, invalidArgument } from '../base/errors.js';
 import { importNode, isNode } from '../base/host.js';
 import { type Source } from '../base/source.js';
 import { engineInfo } from '../engine/engine_info.js';
@@ -26,6 +26,7 @@ import {
 import { InferenceSession } from '../session/session.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
+import { epochsFrom } from '../train/epochs.js';
 import type { TrainOptions } from '../train/train_options.js';
 import { type TuneOptions, tune } from '../tune/tune.js';
 import { AskedFunctions } from './asked_functions.js';
@@ -112,10 +113,15 @@ function keep(object: Remote): number {
   return lastObject;
 }
 
+const unfit = (object: unknown) =>
+  object
+    ? invalidArgument('the method does not take objects of this kind', 'model')
+    : new RequantError('DISPOSED', 'the object is used after it was disposed of');
+
 function get<T extends Remote>(key: number, type: abstract new (...args: never[]) => T): T {
   const object = objects.get(key);
   if (object instanceof type) return object;
-  throw new RequantError('DISPOSED', 'the object is used after it was disposed of');
+  throw unfit(object);
 }
 
 // The constructors of Model and InferenceSession are not public; instanceof needs only these types.
@@ -129,27 +135,12 @@ const isRef = (value: unknown): value is Ref =>
 function either(key: number): Model | QuantizedModel {
   const object = objects.get(key);
   if (object instanceof Model || object instanceof QuantizedModel) return object;
-  throw new RequantError('DISPOSED', 'the model is used after it was disposed of');
+  throw unfit(object);
 }
 
 function withoutSamples(model: Model) {
   const { floatOperators, warnings } = model;
   return { ref: keep(model), floatOperators, warnings };
-}
-
-/** Divides a stream of epochs, with null behind each, into iterables of one epoch. */
-function divided<T>(stream: AsyncIterable<T | null>, length: number | undefined): AsyncIterable<T> {
-  const iterator = stream[Symbol.asyncIterator]();
-  const epoch = {
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        const { done, value } = await iterator.next();
-        if (done || value === null) return;
-        yield value;
-      }
-    },
-  };
-  return length === undefined ? epoch : Object.assign(epoch, { length });
 }
 
 /** What a call of long work has beside its options: samples that are sent together, and whether it saves states. */
@@ -254,7 +245,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   },
   async train(
     call,
-    quantized: number,
+    model: number,
     { metric, ...options }: Omit<TrainOptions, 'dataset'>,
     length: number | undefined,
     { validation, checkpoints }: Kept,
@@ -262,7 +253,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const { signal, onProgress } = call;
     const unpack = (sample: { feeds: PackedFeeds } | null): CompareSample | null =>
       sample && { ...sample, feeds: unpackFeeds(sample.feeds) };
-    const dataset = divided(call.items(unpack), length);
+    const dataset = epochsFrom(call.items(unpack), length);
     const all = {
       ...options,
       dataset,
@@ -271,7 +262,9 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
       ...(metric ? { metric: call.functions.whole(metric) } : {}),
       ...keptOptions(call, validation, checkpoints),
     };
-    const trained = await train(get(quantized, QuantizedModel), all);
+    const given = either(model);
+    if (given instanceof Model) return withoutSamples(await train(given, all));
+    const trained = await train(given, all);
     return { ref: keep(trained), config: trained.config };
   },
   async tune(

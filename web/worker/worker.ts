@@ -47,6 +47,12 @@ interface QuantizedParts {
   search?: SearchReport;
 }
 
+interface FloatParts {
+  ref: number;
+  floatOperators: readonly FloatOperator[];
+  warnings: readonly string[];
+}
+
 /** A worker with an engine of its own; {@link createWorker} makes it. */
 export class RequantWorker {
   /** @internal */
@@ -209,10 +215,13 @@ export class RequantWorker {
    * As the function {@link train}; the samples of every epoch are sent one at a time, those of `validation` once
    * and together. Training does not wait for `onCheckpoint`.
    */
+  train(model: WorkerQuantizedModel, options: TrainOptions): Promise<WorkerQuantizedModel>;
+  /** As {@link train} with a float model. */
+  train(model: WorkerModel, options: TrainOptions): Promise<WorkerModel>;
   async train(
-    quantized: WorkerQuantizedModel,
+    model: WorkerQuantizedModel | WorkerModel,
     options: TrainOptions,
-  ): Promise<WorkerQuantizedModel> {
+  ): Promise<WorkerQuantizedModel | WorkerModel> {
     checkExtras(options);
     const { dataset, onProgress, signal, ...rest } = options;
     checkIterable(dataset, 'options.dataset');
@@ -226,9 +235,9 @@ export class RequantWorker {
     throwIfAborted(signal);
     const functions = new PageFunctions();
     const { plain, kept, progress } = await keptOf(rest, functions, onProgress);
-    const { ref, config } = await this.#call<QuantizedParts>(
+    const made = await this.#call<QuantizedParts | FloatParts>(
       'train',
-      [this.#own(quantized), plain, lengthOf(dataset), kept],
+      [this.#own(model), plain, lengthOf(dataset), kept],
       {
         signal,
         onProgress: progress,
@@ -236,9 +245,11 @@ export class RequantWorker {
         pack: (sample: CompareSample | null) => sample && packSample(sample),
         answer: (name, args) => functions.answer(name, args),
       },
-      [quantized],
+      [model],
     );
-    return new WorkerQuantizedModel(this, ref, config);
+    return 'config' in made
+      ? new WorkerQuantizedModel(this, made.ref, made.config)
+      : new WorkerModel(this, made.ref, made.floatOperators, made.warnings);
   }
 
   /**
@@ -261,12 +272,8 @@ export class RequantWorker {
   }
 
   async #withoutSamples(method: string, model: WorkerModel, ...args: unknown[]) {
-    const { ref, floatOperators, warnings } = await this.#call<{
-      ref: number;
-      floatOperators: readonly FloatOperator[];
-      warnings: readonly string[];
-    }>(method, [this.#own(model), ...args], {}, [model]);
-    return new WorkerModel(this, ref, floatOperators, warnings);
+    const made = await this.#call<FloatParts>(method, [this.#own(model), ...args], {}, [model]);
+    return new WorkerModel(this, made.ref, made.floatOperators, made.warnings);
   }
 
   #own(object: unknown): number {
