@@ -205,6 +205,7 @@ export type { OnnxRuntime, OnnxRuntimeSession } from './analyze/onnx_runtime.js'
 export { version } from './base/version.js';
 export { RequantWorker, createWorker } from './worker/worker.js';
 export { WorkerModel, WorkerQuantizedModel, WorkerSession } from './worker/remote.js';
+export { WorkerState } from './worker/remote_state.js';
 export {
   type DynamicOptions,
   type WeightsOptions,

@@ -203,7 +203,7 @@ test('exports in two files, in place and in tensors', async () => {
   const first = await InferenceSession.create(await parseModel(head(false)));
   const wanted = new Decoder(main);
   const decoder = new Decoder(main, { first });
-  // Sessions of createWorker() have no state.
+  // An object that only looks like a session has no state.
   const { inputNames, outputNames, inputMetadata, outputMetadata } = main;
   const remote = {
     inputNames,

@@ -59,7 +59,7 @@ export class Decoder {
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /**
-   * @param session the decoder; it stays the caller's.
+   * @param session the decoder, of this thread or of a worker ({@link WorkerSession}); it stays the caller's.
    * @throws RequantError INVALID_ARGUMENT for a model that is no decoder with a past, or when an input is
    * missing in `feeds`.
    */

@@ -1,4 +1,5 @@
-// A decoder remembers the tokens that it has read in the engine or, where the session is elsewhere, as tensors.
+// A decoder remembers the tokens that it has read in the engine, here or in a Worker, or as tensors where the
+// session has no state.
 
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { Tensor, type TensorLike, type TensorType } from '../base/tensor.js';
@@ -136,12 +137,77 @@ class TensorPast implements Past {
     this.#tensors = left;
   }
 
-  clone(): Past {
+  clone(): TensorPast {
     return new TensorPast(this.#session, this.#memory, this.#tensors);
   }
 
   dispose(): void {
     this.#tensors = new Map();
+  }
+}
+
+/** The members of WorkerState that a decoder uses. */
+interface RemoteState {
+  run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    fetches: readonly string[],
+    options: { signal?: AbortSignal },
+  ): Promise<Record<string, Tensor>>;
+  pairs(): Promise<readonly { past: string; present: string }[]>;
+  load(tensors: Readonly<Record<string, Tensor>>): Promise<void>;
+  truncate(tokens: number): Promise<void>;
+  clone(): Promise<RemoteState>;
+  dispose(): Promise<void>;
+}
+
+/** A past in a Worker. Every step waits for those before it, and a step that fails makes the next run fail. */
+class WorkerPast implements Past {
+  #past: Promise<RemoteState | TensorPast>;
+
+  constructor(past: Promise<RemoteState | TensorPast>) {
+    this.#past = past;
+    past.catch(() => {});
+  }
+
+  async run(
+    feeds: Readonly<Record<string, TensorLike>>,
+    output: string,
+    signal: AbortSignal | undefined,
+  ): Promise<Tensor> {
+    const past = await this.#past;
+    if (past instanceof TensorPast) return past.run(feeds, output, signal);
+    return (await past.run(feeds, [output], signal ? { signal } : {}))[output]!;
+  }
+
+  take(outputs: Readonly<Record<string, Tensor>>): void {
+    this.#then(async (past) => {
+      if (past instanceof TensorPast) return past.take(outputs);
+      const tensors: Record<string, Tensor> = {};
+      for (const pair of await past.pairs()) tensors[pair.past] = outputs[pair.present]!;
+      return past.load(tensors);
+    });
+  }
+
+  truncate(tokens: number, of: number): void {
+    this.#then((past) => past.truncate(tokens, of));
+  }
+
+  clone(): Past {
+    return new WorkerPast(
+      this.#past.then(async (past): Promise<RemoteState | TensorPast> => past.clone()),
+    );
+  }
+
+  dispose(): void {
+    this.#then((past) => past.dispose());
+  }
+
+  #then(step: (past: RemoteState | TensorPast) => void | Promise<void>): void {
+    this.#past = this.#past.then(async (past) => {
+      await step(past);
+      return past;
+    });
+    this.#past.catch(() => {});
   }
 }
 
@@ -151,15 +217,21 @@ export function pastOfSession(
   memory: readonly Memory[],
   capacity: number,
 ): Past {
-  // Sessions of createWorker() have no state.
+  // Objects that only look like sessions have none.
   if (typeof session.state !== 'function') return new TensorPast(session, memory);
   const pairs = memory.map(({ past, present, axis, cross }) => {
     return { past: past.name, present, axis, once: cross };
   });
-  try {
-    return new EnginePast(session.state(pairs, { capacity }));
-  } catch (error) {
+  const asTensors = (error: unknown) => {
     if (!(error instanceof RequantError) || error.code !== 'UNSUPPORTED') throw error;
     return new TensorPast(session, memory);
+  };
+  try {
+    // A session of createWorker() gives a promise.
+    const state = session.state(pairs, { capacity }) as SessionState | Promise<RemoteState>;
+    if (!('then' in state)) return new EnginePast(state);
+    return new WorkerPast(state.catch(asTensors));
+  } catch (error) {
+    return asTensors(error);
   }
 }

@@ -115,6 +115,21 @@ export function checkTarget(
   if (target.data.length !== target.size) throw lostData(`fetch "${name}"`, name);
 }
 
+/** @internal Copies results that are outside of the core into their targets, and returns these in their place. */
+export function fillTargets(
+  outputs: Record<string, Tensor>,
+  targets: Targets | undefined,
+): Record<string, Tensor> {
+  for (const [name, target] of targets ?? []) {
+    if (!target) continue;
+    const { type, dims, data } = outputs[name]!;
+    checkTarget({ name, type, dims }, target.tensor);
+    bytesOf(target.tensor.data).set(bytesOf(data));
+    outputs[name] = target.given;
+  }
+  return outputs;
+}
+
 /** @internal Copies the results that are wanted out of the core, into their targets or new tensors. */
 export function takeResults(
   core: Core,

@@ -158,7 +158,7 @@ export class InferenceSession {
    * @param pairs The input for each such output, `{ 'present.0.key': 'past_key_values.0.key' }`, or a list
    * with more of each; 'auto' finds the names of Optimum and onnxruntime-genai. Default: 'auto'.
    * @throws RequantError INVALID_ARGUMENT for names that the model does not have, or a past of which no axis is
-   * open; UNSUPPORTED for a session of fixed shapes, of a saved plan, or in a Worker.
+   * open; UNSUPPORTED for a session of fixed shapes, of a saved plan, or behind `env.wasm.proxy`.
    */
   state(
     pairs: 'auto' | Readonly<Record<string, string>> | readonly StatePair[] = 'auto',

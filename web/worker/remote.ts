@@ -4,8 +4,8 @@
 
 import { saveBytes } from '../base/save.js';
 import type { SearchReport } from '../base/search_report.js';
-import { type Tensor, bytesOf } from '../base/tensor.js';
-import { type Feeds, disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
+import type { Tensor } from '../base/tensor.js';
+import type { Feeds } from '../engine/heap.js';
 import type { NodeDetails } from '../export/node_details.js';
 import type {
   FloatOperator,
@@ -20,55 +20,15 @@ import {
   type Fetches,
   type RunOptions,
   type Targets,
-  checkTarget,
+  fillTargets,
   runArguments,
 } from '../session/fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from '../session/plan.js';
-import type { CallExtras, Connection } from './worker_connection.js';
+import type { StateOptions } from '../session/state.js';
+import type { StatePair } from '../session/state_pairs.js';
+import { type Owner, Remote } from './remote_object.js';
+import { WorkerState } from './remote_state.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
-
-function disposal(connection: Connection, ref: number): () => void {
-  return () => void connection.call('dispose', [ref]).catch(() => {});
-}
-
-/** The worker that an object lives in. */
-export interface Owner {
-  /** @internal */
-  readonly connection: Connection;
-}
-
-/** An object that lives in the worker. */
-export abstract class Remote {
-  /** @internal The worker, which is not forgotten as long as one of its objects is used. */
-  readonly worker: Owner;
-  /** @internal */
-  readonly ref: number;
-
-  declare readonly [Symbol.dispose]: () => void;
-  declare readonly [Symbol.asyncDispose]: () => Promise<void>;
-
-  /** @internal */
-  constructor(worker: Owner, ref: number) {
-    this.worker = worker;
-    this.ref = ref;
-    whenForgotten(this, disposal(worker.connection, ref));
-  }
-
-  /** @internal Calls a method of this object, which is not forgotten while it runs. */
-  protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
-    return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
-  }
-
-  /** Gives the memory in the worker back; later uses of the object fail with DISPOSED. */
-  async dispose(): Promise<void> {
-    disposedOf(this);
-    await this.call('dispose');
-  }
-}
-
-makeDisposable(Remote as unknown as { prototype: object }, function (this: Remote) {
-  this.dispose().catch(() => {});
-});
 
 /** A {@link Model} in a worker, with the same members as asynchronous methods. */
 export class WorkerModel extends Remote {
@@ -234,15 +194,20 @@ export class WorkerSession extends Remote {
     signal: AbortSignal | undefined,
   ): Promise<Record<string, Tensor>> {
     const args = [packFeeds(feeds), targets && [...targets.keys()]];
-    const outputs = unpackFeeds(await this.call<PackedFeeds>('run', args, { signal }));
-    for (const [name, target] of targets ?? []) {
-      if (!target) continue;
-      const { type, dims, data } = outputs[name]!;
-      checkTarget({ name, type, dims }, target.tensor);
-      bytesOf(target.tensor.data).set(bytesOf(data));
-      outputs[name] = target.given;
-    }
-    return outputs;
+    return fillTargets(unpackFeeds(await this.call<PackedFeeds>('run', args, { signal })), targets);
+  }
+
+  /** As {@link InferenceSession.state}; what is remembered stays in the worker. */
+  async state(
+    pairs: 'auto' | Readonly<Record<string, string>> | readonly StatePair[] = 'auto',
+    options: StateOptions = {},
+  ): Promise<WorkerState> {
+    const { ref, presents } = await this.call<{ ref: number; presents: string[] }>('state', [
+      pairs,
+      options,
+    ]);
+    const outputs = this.#fetchable.filter((name) => !presents.includes(name));
+    return new WorkerState(this.worker, ref, outputs);
   }
 
   /** As {@link InferenceSession.plan}. */

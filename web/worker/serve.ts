@@ -24,12 +24,14 @@ import {
   quantizeWeights,
 } from '../quantize/weights.js';
 import { InferenceSession } from '../session/session.js';
+import type { SessionState } from '../session/state.js';
 import type { SessionOptions } from '../session/session_options.js';
 import { train } from '../train/train.js';
 import { epochsFrom } from '../train/epochs.js';
 import type { TrainOptions } from '../train/train_options.js';
 import { type TuneOptions, tune } from '../tune/tune.js';
 import { AskedFunctions } from './asked_functions.js';
+import { stateMethods } from './serve_state.js';
 import {
   type PackedFeeds,
   type Request,
@@ -40,7 +42,7 @@ import {
   unpackFeeds,
 } from './worker_protocol.js';
 
-type Remote = Model | QuantizedModel | InferenceSession;
+type Remote = Model | QuantizedModel | InferenceSession | SessionState;
 
 /** A running call: its signal, and the reader of the caller's iterable. */
 class Call {
@@ -159,6 +161,7 @@ function keptOptions(call: Call, validation: Kept['validation'], checkpoints: bo
 }
 
 const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
+  ...stateMethods({ get, keep }),
   setEnv(_call, wasm: Partial<WasmEnv>, others: Pick<Env, 'logLevel' | 'debug'>) {
     Object.assign(env.wasm, wasm);
     Object.assign(env, others);
@@ -320,7 +323,9 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
     const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
     if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
     const value = await action(call, ...(args as never[]));
-    const moved = ['run', 'toOnnx', 'toPlan', 'modelToPlan'].includes(method)
+    const moved = ['run', 'runState', 'stateTensors', 'toOnnx', 'toPlan', 'modelToPlan'].includes(
+      method,
+    )
       ? buffersOf(value)
       : [];
     post({ kind: 'result', id: call.id, value }, moved);

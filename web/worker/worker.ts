@@ -25,7 +25,8 @@ import { epochsOf } from '../train/epochs.js';
 import type { TrainOptions } from '../train/train_options.js';
 import type { TuneOptions, TuneResult } from '../tune/tune.js';
 import { PageFunctions, keptOf, packSample } from './page_functions.js';
-import { Remote, WorkerModel, WorkerQuantizedModel, WorkerSession } from './remote.js';
+import { WorkerModel, WorkerQuantizedModel, WorkerSession } from './remote.js';
+import { Remote } from './remote_object.js';
 import {
   checkExtras,
   moduleFor,
