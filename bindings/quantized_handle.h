@@ -73,5 +73,6 @@ void BindOwnOperators();
 void BindObservers();
 /// Binds the classes and functions of training (train.cpp).
 void BindTraining();
+void BindWeights();
 
 }  // namespace requant::bindings

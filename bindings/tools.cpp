@@ -121,33 +121,6 @@ val ParseText(const std::string& text) {
   return Guard([&] { return WrapModel(ParseGraph(text)); });
 }
 
-/// Returns { model, left: JSON }.
-val WithLeft(Graph graph, const FloatWeights& left) {
-  val out = val::object();
-  out.set("model", WrapModel(std::move(graph)));
-  out.set("left", left.Json());
-  return out;
-}
-
-val WeightsOnly(const ModelHandle& model, int bits, int block, bool matmul_nbits,
-                bool int8_activations, int embedding_bits) {
-  return Guard([&] {
-    FloatWeights left;
-    Graph graph =
-        QuantizeWeightsOnly(WithFloats(*model.graph()),
-                            {bits, block, matmul_nbits, int8_activations, embedding_bits}, &left);
-    return WithLeft(std::move(graph), left);
-  });
-}
-
-val Dynamically(const ModelHandle& model, bool embeddings) {
-  return Guard([&] {
-    FloatWeights left;
-    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings);
-    return WithLeft(std::move(graph), left);
-  });
-}
-
 val ReadQuantizedFile(const ModelHandle& model) {
   return Guard(
       [&] { return val(std::make_shared<QuantizedHandle>(ReadQuantized(*model.graph()))); });
@@ -207,8 +180,6 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
       .function("add", &ComparerHandle::Add)
       .function("report", &ComparerHandle::Report);
   function("parseText", &ParseText);
-  function("weightsOnly", &WeightsOnly);
-  function("dynamically", &Dynamically);
   function("readQuantized", &ReadQuantizedFile);
   function("floatQuantized", &FloatQuantized);
   function("packWeights", &Packed);
@@ -220,4 +191,5 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_tools() {
   BindObservers();
   BindPartition();
   BindTraining();
+  BindWeights();
 }

@@ -8,6 +8,7 @@ import type {
   CoreGrid,
   CoreSampleResult,
   CoreSlotEdit,
+  CoreWeightsOptions,
 } from './core_data.js';
 import type {
   CoreNode,
@@ -57,6 +58,8 @@ export interface CoreWeights {
   model: CoreModel;
   /** { operators: [{ name, type, reason }], summary } */
   left: string;
+  /** [{ name, calibrated, detail, before, after }], with calibration. */
+  layers?: string;
 }
 
 /** A model in plain integer operators. */
@@ -164,6 +167,15 @@ export interface CoreQuantizeOptions {
   analyze?: boolean;
   scales?: Record<string, { scale: number[]; offset: number[] }>;
   readonly [option: string]: unknown;
+}
+
+/** Pass by pass, add() comes for every sample, then step() until there is no more; then finish(). */
+export interface CoreWeightsCalibrator extends CoreObject {
+  passes(): number;
+  add(pass: number, ...feeds: CoreFeeds): Failure | undefined;
+  /** Makes the integers of a layer. */
+  step(): { more: boolean; done: number; total: number } | Failure;
+  finish(): CoreWeights | Failure;
 }
 
 export interface CoreCalibrator extends CoreObject {
@@ -294,15 +306,11 @@ export interface Core {
   ): CoreState | Failure;
   // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
-  weightsOnly(
+  weightsOnly(model: CoreModel, options: CoreWeightsOptions): CoreWeights | Failure;
+  createWeightsCalibrator(
     model: CoreModel,
-    bits: number,
-    block: number,
-    matMulNBits: boolean,
-    int8Activations: boolean,
-    /** 0 for float. */
-    embeddingBits: number,
-  ): CoreWeights | Failure;
+    options: CoreWeightsOptions,
+  ): CoreWeightsCalibrator | Failure;
   dynamically(model: CoreModel, embeddings: boolean): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** A float model as a quantized one of which every operator stays in float, for training. */

@@ -43,6 +43,19 @@ export interface CoreComposite {
   nodes: readonly number[];
 }
 
+/** How weights become blocks; `feedback` and `scale` are for calibration. */
+export interface CoreWeightsOptions {
+  bits: number;
+  block: number;
+  matMulNBits: boolean;
+  int8Activations: boolean;
+  /** Bits of tables of rows; 0 for float. */
+  embeddings: number;
+  symmetric: boolean;
+  feedback: boolean;
+  scale: boolean;
+}
+
 export interface CoreGeneratedC {
   source: string;
   header: string;

@@ -85,6 +85,7 @@ export type {
   OptimizeOptions,
   OptimizeReport,
   PlanOptions,
+  WeightLayer,
 } from './model/model.js';
 export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
 export type { ExternalData, ExternalDataFile, LoadOptions } from './model/load_options.js';
@@ -208,7 +209,9 @@ export { WorkerModel, WorkerQuantizedModel, WorkerSession } from './worker/remot
 export { WorkerState } from './worker/remote_state.js';
 export {
   type DynamicOptions,
+  type WeightsMethod,
   type WeightsOptions,
+  type WeightsProgress,
   packWeights,
   quantizeDynamic,
   quantizeWeights,

@@ -5,6 +5,7 @@
 
 #include "api/prepare.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/str_cat.h"
 #include "session/taps.h"
 
@@ -105,6 +106,61 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
   });
   quantizer_->EndSample(pass);
   feeds_ = TypesOf(feeds);
+}
+
+WeightsCalibrator::WeightsCalibrator(const Graph& graph, const CalibratedOptions& options,
+                                     ParallelRunner* runner)
+    : weights_(graph.Clone(), options), source_(graph.Clone()), runner_(runner) {}
+
+void WeightsCalibrator::Add(int pass, const TensorMap& feeds) {
+  const std::vector<std::string>& observed = weights_.observed_values(pass);
+  if (pass != pass_ || !session_) {
+    SessionOptions options;
+    options.runner = runner_;
+    options.plan.portable = true;  // makes the same file on every machine
+    session_ = std::make_unique<Session>(PrepareForRun(WithTaps(source_, observed)), options);
+    pass_ = pass;
+  }
+  const std::vector<Tensor> results = session_->Run(feeds);
+  const auto& outputs = session_->graph().outputs();
+  for (const std::string& name : observed) {
+    const auto feed = feeds.find(name);
+    if (feed != feeds.end()) {
+      weights_.Observe(name, feed->second);
+      continue;
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i]->name != name) continue;
+      weights_.Observe(name, results[i]);
+      break;
+    }
+  }
+}
+
+bool WeightsCalibrator::Step() {
+  if (session_) {
+    session_.reset();
+    weights_.EndPass(pass_);
+  }
+  return weights_.Step();
+}
+
+std::string WeightsCalibrator::LayersJson() const {
+  JsonWriter json;
+  json.BeginArray();
+  for (const CalibratedLayer& layer : weights_.layers()) {
+    json.BeginObject();
+    json.Key("name").String(layer.name);
+    json.Key("calibrated").Bool(layer.calibrated);
+    json.Key("detail").String(layer.detail);
+    if (layer.calibrated) {
+      json.Key("before").Number(layer.before);
+      json.Key("after").Number(layer.after);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  return json.text();
 }
 
 }  // namespace requant

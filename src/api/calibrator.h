@@ -8,6 +8,7 @@
 
 #include "api/keep_runnable.h"
 #include "quant/quantizer.h"
+#include "quant/weights/calibrated_weights.h"
 #include "session/session.h"
 
 namespace requant {
@@ -49,6 +50,32 @@ class Calibrator {
   std::vector<std::string> observed_;
   std::unique_ptr<Session> session_;
   std::vector<FeedType> feeds_;  // types of the latest sample
+};
+
+/// Shows samples to CalibratedWeights. It owns the float sessions that tap the products' inputs.
+/// Pass by pass, Add() comes for every sample, then Step() until it returns false; then Finish().
+class WeightsCalibrator {
+ public:
+  /// Throws kInvalidArgument for options out of range. `runner` is as in SessionOptions.
+  WeightsCalibrator(const Graph& graph, const CalibratedOptions& options,
+                    ParallelRunner* runner = nullptr);
+
+  int passes() const { return weights_.passes(); }
+  int64_t done() const { return weights_.done(); }
+  int64_t total() const { return weights_.total(); }
+  void Add(int pass, const TensorMap& feeds);
+  bool Step();
+  /// The quantized model; lists in `left` what stays float. Call it once.
+  Graph Finish(FloatWeights* left) { return weights_.Finish(left); }
+  /// JSON: [{ name, calibrated, detail, before, after }]
+  std::string LayersJson() const;
+
+ private:
+  CalibratedWeights weights_;
+  Graph source_;  // samples run through the graph as it was
+  ParallelRunner* runner_;
+  int pass_ = -1;
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace requant

@@ -29,6 +29,7 @@ import { initSpec, runInit } from './starting.js';
 import { runTrain, trainSpec } from './training.js';
 import { runTune, tuneSpec } from './tuning.js';
 import { runVerify, verifySpec } from './verifying.js';
+import { runWeights, weightsSpec } from './weighing.js';
 
 export interface Command {
   spec: CommandSpec;
@@ -40,6 +41,7 @@ export const commands: readonly Command[] = [
   { spec: inspectSpec, action: inspect },
   { spec: optimizeSpec, action: optimize },
   { spec: quantizeSpec, action: runQuantize },
+  { spec: weightsSpec, action: runWeights },
   { spec: trainSpec, action: runTrain },
   { spec: packSpec, action: runPack },
   { spec: generateSpec, action: runGenerate },

@@ -30,20 +30,25 @@ export interface CalibrateOptions {
   analyze?: boolean;
 }
 
+/** @internal An error that names the calibration sample in which it happened. */
+export function ofSample(error: unknown, index: number): unknown {
+  if (!(error instanceof RequantError)) return error;
+  const { code, node, value, hint, message } = error;
+  return new RequantError(code, `calibration sample ${index}: ${message}`, {
+    cause: error,
+    ...(node ? { node } : {}),
+    ...(value ? { value } : {}),
+    ...(hint ? { hint } : {}),
+  });
+}
+
 function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, index: number): void {
   try {
     withFeeds(calibrator.core, feeds, (coreFeeds) =>
       calibrator.call((object) => object.add(pass, ...coreFeeds)),
     );
   } catch (error) {
-    if (!(error instanceof RequantError)) throw error;
-    const { code, node, value, hint, message } = error;
-    throw new RequantError(code, `calibration sample ${index}: ${message}`, {
-      cause: error,
-      ...(node ? { node } : {}),
-      ...(value ? { value } : {}),
-      ...(hint ? { hint } : {}),
-    });
+    throw ofSample(error, index);
   }
 }
 

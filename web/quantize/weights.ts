@@ -1,22 +1,41 @@
-// Quantizes without samples: only weights, or activations while the model runs.
+// Quantizes only weights, or activations while the model runs.
 
+import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
-import { MOST_INT, checkInteger, checkOneOf, checkOptions } from '../base/options.js';
-import type { Core, CoreModel, CoreWeights, Failure } from '../core.js';
-import { call } from '../engine/heap.js';
+import {
+  MOST_INT,
+  checkInteger,
+  checkMaxSamples,
+  checkOneOf,
+  checkOptions,
+} from '../base/options.js';
+import type {
+  Core,
+  CoreModel,
+  CoreWeights,
+  CoreWeightsCalibrator,
+  CoreWeightsOptions,
+  Failure,
+} from '../core.js';
+import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
 import { loadTools } from '../engine/load_core.js';
 import { arrived } from '../model/load_model.js';
-import { type FloatOperator, Model } from '../model/model.js';
+import { type FloatOperator, Model, type WeightLayer } from '../model/model.js';
+import { type Samples, ofSample } from './calibrate.js';
+
+/** How {@link quantizeWeights} rounds with calibration. */
+export type WeightsMethod = 'gptq' | 'awq' | 'awq_gptq';
 
 /** Options of {@link quantizeWeights}. */
 export interface WeightsOptions {
-  /** 4 (default) or 8. */
-  bits?: 4 | 8;
+  /** 2, 3, 4 (default) or 8. */
+  bits?: 2 | 3 | 4 | 8;
   /** How many weights share a scale, along the summed dimension; a power of two from 16 on. Default 32. */
   blockSize?: number;
   /**
-   * `'qdq'` (default): a blocked DequantizeLinear, opset 21. `'matmulnbits'`: ONNX Runtime's
-   * com.microsoft.MatMulNBits, which computes from the packed weights.
+   * `'qdq'` (default): a blocked DequantizeLinear, opset 21, in which 2 and 3 bits are stored in 4.
+   * `'matmulnbits'`: ONNX Runtime's com.microsoft.MatMulNBits, which computes from the packed weights; of 2 and
+   * 3 bits it has an operator in newer versions only, and this engine unpacks them when it plans.
    */
   format?: 'qdq' | 'matmulnbits';
   /**
@@ -31,6 +50,25 @@ export interface WeightsOptions {
    * `'matmulnbits'`: com.microsoft.GatherBlockQuantized with blocks of `blockSize`. false: float.
    */
   embeddings?: 4 | 8 | false;
+  /** Default true. With false every block has a zero point too, which pays with 3 bits and fewer. */
+  symmetric?: boolean;
+  /**
+   * Typical inputs: feeds for one run of the float model each. Scales and integers are then chosen so that the
+   * outputs of products change least, not the weights. They are kept in memory if sums of products of all
+   * layers' inputs (4 k^2 bytes for k rows of weights) exceed 256 MB, since the samples then run several times.
+   */
+  calibration?: Samples;
+  /**
+   * `'gptq'` (default): every weight makes up for the errors of those before it (arXiv 2210.17323). `'awq'`:
+   * input channels of large magnitude get finer steps, by factors that the operator before divides by
+   * (arXiv 2306.00978). `'awq_gptq'`: both. Only with `calibration`.
+   */
+  method?: WeightsMethod;
+  /** The largest number of samples to use. Default all. */
+  maxSamples?: number;
+  /** With `calibration`: samples that were shown, then layers that were made. */
+  onProgress?: (progress: WeightsProgress) => void;
+  signal?: AbortSignal;
 }
 
 /** Options of {@link quantizeDynamic}. */
@@ -40,6 +78,15 @@ export interface DynamicOptions {
    * for each row. Default true; tables with fewer than 4096 numbers stay in float.
    */
   embeddings?: boolean;
+}
+
+/** How far {@link quantizeWeights} has come. */
+export interface WeightsProgress {
+  /** 'calibrate' shows samples to the float model; 'round' makes the integers of layers. */
+  phase: 'calibrate' | 'round';
+  done: number;
+  /** Missing while the number of samples is not known. */
+  total?: number;
 }
 
 async function coreOf(model: Model): Promise<Core> {
@@ -53,28 +100,22 @@ async function coreOf(model: Model): Promise<Core> {
 
 async function withoutSamples(
   given: Model | PromiseLike<Model>,
-  body: (core: Core, object: CoreModel) => CoreWeights | Failure,
+  body: (core: Core, object: CoreModel) => CoreWeights | Failure | Promise<CoreWeights>,
 ): Promise<Model> {
   const model = await arrived(given);
   const core = await coreOf(model);
-  const { model: made, left } = call(core, () => body(core, model.handle.object));
+  const result = await body(core, model.handle.object);
+  const { model: made, left, layers } = call(core, () => result);
   const { operators, summary } = JSON.parse(left) as {
     operators: FloatOperator[];
     summary: string;
   };
-  return new Model(core, made, 'float', operators, summary === '' ? [] : [summary]);
+  const warnings = summary === '' ? [] : [summary];
+  const weightLayers = layers === undefined ? [] : (JSON.parse(layers) as WeightLayer[]);
+  return new Model(core, made, 'float', operators, warnings, weightLayers);
 }
 
-/**
- * Quantizes the weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) to integers
- * in blocks and keeps activations in float: small files without calibration, bodies of If, Loop and Scan
- * included. Tables of embeddings have 8 bits unless `embeddings` says otherwise. `floatOperators` and `warnings` of the result list what stays float. The caller disposes of the
- * result.
- */
-export async function quantizeWeights(
-  model: Model | PromiseLike<Model>,
-  options: WeightsOptions = {},
-): Promise<Model> {
+function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
   checkOptions(
     options,
     {
@@ -83,28 +124,147 @@ export async function quantizeWeights(
       format: 'string',
       int8Activations: 'boolean',
       embeddings: 'any',
+      symmetric: 'boolean',
+      calibration: 'any',
+      method: 'string',
+      maxSamples: 'number',
+      onProgress: 'function',
+      signal: 'signal',
     },
     'options',
   );
   const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
+  const { symmetric = true, calibration, method = 'gptq', maxSamples } = options;
+  checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
+  checkOneOf(method, ['gptq', 'awq', 'awq_gptq'], 'options.method');
+  // The core decides which of these values exist.
+  checkInteger(bits, 1, MOST_INT, 'options.bits');
+  checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
+  checkMaxSamples(maxSamples);
   const { embeddings = 8 } = options;
   if (![4, 8, false].includes(embeddings)) {
     const name = 'options.embeddings';
     throw invalidArgument(`${name} is ${show(embeddings)}`, name, 'Use 8, 4 or false.');
   }
-  checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
-  // The core decides which of these values exist.
-  checkInteger(bits, 1, MOST_INT, 'options.bits');
-  checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
+  if (calibration !== undefined) {
+    checkIterable(calibration, 'options.calibration');
+  } else if (options.method !== undefined) {
+    throw invalidArgument(
+      `the method ${method} needs calibration samples`,
+      'options.method',
+      'Give `calibration`, or leave `method` out to round to nearest.',
+    );
+  }
+  return {
+    bits,
+    block: blockSize,
+    matMulNBits: format === 'matmulnbits',
+    int8Activations: int8Activations && bits === 4,
+    embeddings: embeddings || 0,
+    symmetric,
+    feedback: method !== 'awq',
+    scale: method !== 'gptq',
+  };
+}
+
+function showSample(
+  calibrator: Handle<CoreWeightsCalibrator>,
+  pass: number,
+  feeds: Feeds,
+  at: number,
+) {
+  try {
+    withFeeds(calibrator.core, feeds, (coreFeeds) =>
+      calibrator.call((object) => object.add(pass, ...coreFeeds)),
+    );
+  } catch (error) {
+    throw ofSample(error, at);
+  }
+}
+
+/** Shows samples and makes the integers, pass by pass. */
+async function calibrated(
+  core: Core,
+  object: CoreModel,
+  coreOptions: CoreWeightsOptions,
+  { calibration, maxSamples = Infinity, onProgress, signal }: WeightsOptions,
+): Promise<CoreWeights> {
+  const calibrator = new Handle(
+    core,
+    call(core, () => core.createWeightsCalibrator(object, coreOptions)),
+    'weights calibrator',
+  );
+  try {
+    const breather = new Breather(signal);
+    const passes = calibrator.call((one) => one.passes());
+    const known = lengthOf(calibration!);
+    let samples = known === undefined ? undefined : Math.min(known, maxSamples);
+    const shown = (done: number) =>
+      onProgress?.({
+        phase: 'calibrate',
+        done,
+        ...(samples === undefined ? {} : { total: samples * Math.max(1, passes) }),
+      });
+    const kept: Feeds[] = [];
+    let count = 0;
+    shown(0);
+    if (passes > 0) {
+      for await (const feeds of items(calibration!, signal)) {
+        showSample(calibrator, 0, feeds, count);
+        count += 1;
+        if (passes > 1) kept.push(feeds);
+        shown(count);
+        await breather.breathe();
+        if (count >= maxSamples) break;
+      }
+      if (count === 0) {
+        throw invalidArgument(
+          'there are no calibration samples',
+          'options.calibration',
+          'Give at least one; some dozen texts of the usual length are a good number.',
+        );
+      }
+      samples = count;
+    }
+    for (let pass = 0; pass < passes; pass++) {
+      for (const [index, feeds] of pass > 0 ? kept.entries() : []) {
+        showSample(calibrator, pass, feeds, index);
+        shown(pass * count + index + 1);
+        await breather.breathe();
+      }
+      for (let more = true; more;) {
+        const step = calibrator.call((one) => one.step());
+        more = step.more;
+        onProgress?.({ phase: 'round', done: step.done, total: step.total });
+        await breather.breathe();
+      }
+    }
+    return calibrator.call((one) => one.finish());
+  } finally {
+    calibrator.dispose();
+  }
+}
+
+/**
+ * Quantizes the weights of matrix products (MatMul, Gemm) and recurrent layers (LSTM, GRU, RNN) to integers
+ * in blocks and keeps activations in float: small files, bodies of If, Loop and Scan included.
+ * Tables of embeddings have 8 bits unless `embeddings` says otherwise. `floatOperators` and `warnings` of the result list what stays float. Without `calibration` weights round to
+ * nearest. With it, `weightLayers` of the result lists what was chosen for every product and its error before and
+ * after; products in bodies and recurrent layers still round to nearest. The caller disposes of the result.
+ *
+ * @throws RequantError INVALID_ARGUMENT for options out of range, for `calibration` without samples and for NaN
+ * or infinity in what products read; ABORTED.
+ */
+export async function quantizeWeights(
+  model: Model | PromiseLike<Model>,
+  options: WeightsOptions = {},
+): Promise<Model> {
+  const coreOptions = checkWeightsOptions(options);
+  throwIfAborted(options.signal);
   return withoutSamples(model, (core, object) =>
-    core.weightsOnly(
-      object,
-      bits,
-      blockSize,
-      format === 'matmulnbits',
-      int8Activations && bits === 4,
-      embeddings || 0,
-    ),
+    options.calibration === undefined
+      ? core.weightsOnly(object, coreOptions)
+      : calibrated(core, object, coreOptions, options),
   );
 }
 
@@ -114,7 +274,7 @@ export async function quantizeWeights(
  * weights. Tables of embeddings have 8 bits, too. `floatOperators` and `warnings` of the result list what stays
  * float. The caller disposes of the result.
  */
-export function quantizeDynamic(
+export async function quantizeDynamic(
   model: Model | PromiseLike<Model>,
   options: DynamicOptions = {},
 ): Promise<Model> {

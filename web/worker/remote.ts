@@ -12,6 +12,7 @@ import type {
   OptimizeOptions,
   OptimizeReport,
   PlanOptions,
+  WeightLayer,
 } from '../model/model.js';
 import type { ModelInfo } from '../model/model_info.js';
 import type { ExportOptions } from '../quantize/quantized_model.js';
@@ -36,6 +37,8 @@ export class WorkerModel extends Remote {
   readonly floatOperators: readonly FloatOperator[];
   /** As {@link Model.warnings}. */
   readonly warnings: readonly string[];
+  /** As {@link Model.weightLayers}. */
+  readonly weightLayers: readonly WeightLayer[];
 
   /** @internal */
   constructor(
@@ -43,10 +46,12 @@ export class WorkerModel extends Remote {
     ref: number,
     floatOperators: readonly FloatOperator[] = [],
     warnings: readonly string[] = [],
+    weightLayers: readonly WeightLayer[] = [],
   ) {
     super(worker, ref);
     this.floatOperators = floatOperators;
     this.warnings = warnings;
+    this.weightLayers = weightLayers;
   }
 
   /** As the function {@link nodeDetails}. */

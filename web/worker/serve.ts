@@ -140,9 +140,9 @@ function either(key: number): Model | QuantizedModel {
   throw unfit(object);
 }
 
-function withoutSamples(model: Model) {
-  const { floatOperators, warnings } = model;
-  return { ref: keep(model), floatOperators, warnings };
+function weightsOf(model: Model) {
+  const { floatOperators, warnings, weightLayers } = model;
+  return { ref: keep(model), floatOperators, warnings, weightLayers };
 }
 
 /** What a call of long work has beside its options: samples that are sent together, and whether it saves states. */
@@ -225,11 +225,19 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const quantized = await get(model, QuantizedModel).requantize(record);
     return { ref: keep(quantized), config: quantized.config };
   },
-  async quantizeWeights(_call, model: number, options: WeightsOptions) {
-    return withoutSamples(await quantizeWeights(get(model, modelType), options));
+  async quantizeWeights(
+    call,
+    model: number,
+    options: WeightsOptions,
+    samples?: { length?: number },
+  ) {
+    const { signal, onProgress } = call;
+    const unpack = (feeds: PackedFeeds) => unpackFeeds(feeds);
+    const more = samples && { calibration: call.items(unpack, samples.length), signal, onProgress };
+    return weightsOf(await quantizeWeights(get(model, modelType), { ...options, ...more }));
   },
   async quantizeDynamic(_call, model: number, options: DynamicOptions) {
-    return withoutSamples(await quantizeDynamic(get(model, modelType), options));
+    return weightsOf(await quantizeDynamic(get(model, modelType), options));
   },
   generateC: (_call, model: number, options: GenerateCOptions) => generateC(either(model), options),
   nodeDetails: (_call, model: number) => nodeDetails(get(model, modelType)),
@@ -266,7 +274,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
       ...keptOptions(call, validation, checkpoints),
     };
     const given = either(model);
-    if (given instanceof Model) return withoutSamples(await train(given, all));
+    if (given instanceof Model) return weightsOf(await train(given, all));
     const trained = await train(given, all);
     return { ref: keep(trained), config: trained.config };
   },

@@ -15,7 +15,7 @@ import { disposedOf, makeDisposable, whenForgotten } from '../engine/heap.js';
 import { prefetchMain } from '../engine/load_core.js';
 import type { GenerateCOptions, GeneratedC } from '../export/generate.js';
 import type { LoadOptions } from '../model/load_options.js';
-import type { FloatOperator } from '../model/model.js';
+import type { FloatOperator, WeightLayer } from '../model/model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
 import type { DynamicOptions, WeightsOptions } from '../quantize/weights.js';
 import type { QuantizeOptions } from '../search/search_options.js';
@@ -52,6 +52,7 @@ interface FloatParts {
   ref: number;
   floatOperators: readonly FloatOperator[];
   warnings: readonly string[];
+  weightLayers: readonly WeightLayer[];
 }
 
 /** A worker with an engine of its own; {@link createWorker} makes it. */
@@ -165,14 +166,20 @@ export class RequantWorker {
     return new WorkerQuantizedModel(this, ref, config, search);
   }
 
-  /** As the function {@link quantizeWeights}. */
-  quantizeWeights(model: WorkerModel, options: WeightsOptions = {}): Promise<WorkerModel> {
-    return this.#withoutSamples('quantizeWeights', model, options);
+  /** As the function {@link quantizeWeights}; calibration samples are sent one at a time. */
+  async quantizeWeights(model: WorkerModel, options: WeightsOptions = {}): Promise<WorkerModel> {
+    const { calibration, onProgress, signal, ...rest } = options;
+    if (calibration === undefined) return this.#weightsOf('quantizeWeights', model, [rest]);
+    checkIterable(calibration, 'options.calibration');
+    throwIfAborted(signal);
+    const samples = withoutUndefined({ length: lengthOf(calibration) });
+    const extras = { signal, onProgress, source: calibration, pack: packFeeds };
+    return this.#weightsOf('quantizeWeights', model, [rest, samples], extras);
   }
 
   /** As the function {@link quantizeDynamic}. */
   quantizeDynamic(model: WorkerModel, options: DynamicOptions = {}): Promise<WorkerModel> {
-    return this.#withoutSamples('quantizeDynamic', model, options);
+    return this.#weightsOf('quantizeDynamic', model, [options]);
   }
 
   /** As the function {@link generateC}; patterns with functions cannot be sent. */
@@ -250,7 +257,7 @@ export class RequantWorker {
     );
     return 'config' in made
       ? new WorkerQuantizedModel(this, made.ref, made.config)
-      : new WorkerModel(this, made.ref, made.floatOperators, made.warnings);
+      : this.#modelOf(made);
   }
 
   /**
@@ -272,9 +279,13 @@ export class RequantWorker {
     return this.connection.terminate();
   }
 
-  async #withoutSamples(method: string, model: WorkerModel, ...args: unknown[]) {
-    const made = await this.#call<FloatParts>(method, [this.#own(model), ...args], {}, [model]);
-    return new WorkerModel(this, made.ref, made.floatOperators, made.warnings);
+  async #weightsOf(method: string, model: WorkerModel, args: unknown[] = [], extras = {}) {
+    const made = await this.#call<FloatParts>(method, [this.#own(model), ...args], extras, [model]);
+    return this.#modelOf(made);
+  }
+
+  #modelOf({ ref, floatOperators, warnings, weightLayers }: FloatParts): WorkerModel {
+    return new WorkerModel(this, ref, floatOperators, warnings, weightLayers);
   }
 
   #own(object: unknown): number {

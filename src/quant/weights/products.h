@@ -38,10 +38,6 @@ std::vector<Product> FindProducts(const BodyScope& scope);
 /// Whether some graph, bodies included, has recurrent layers to quantize.
 bool HasRecurrent(BodyScope& scope);
 
-/// Codes and scales of a product's blocks, in the layout of a blocked DequantizeLinear: int4 or
-/// int8 in the order of the weights, and a scale for every block along K.
-std::pair<Tensor, Tensor> BlockCodes(const Product& p, const WeightOnlyOptions& options);
-
 /// The integer of a weight, from -2^(bits - 1) to 2^(bits - 1) - 1.
 int Code(const Product& p, int64_t column, int64_t k, float scale, int bits);
 

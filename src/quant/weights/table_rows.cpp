@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
+#include "quant/weights/blocks.h"
 #include "quant/weights/products.h"
 
 namespace requant {
@@ -78,8 +79,10 @@ void InBytes(BodyScope& scope, const Product& p) {
 void InBlocks(BodyScope& scope, const Product& p, const TableOptions& options) {
   Graph& graph = scope.graph();
   const WeightOnlyOptions form{.bits = options.bits, .block = options.block};
-  const auto [codes, scales] =
-      DerivePair(scope, p, "_q", "_scale", [&] { return BlockCodes(p, form); });
+  const auto [codes, scales] = DerivePair(scope, p, "_row_blocks", "_row_block_scales", [&] {
+    const BlockedWeights made = RoundToBlocks(p, form);
+    return std::pair(DequantizeCodes(p, made, true), DequantizeScales(p, made));
+  });
   AttributeMap attributes;
   attributes.Set("block_size", options.block);
   attributes.Set("gather_axis", int64_t{0});

@@ -12,7 +12,7 @@
 namespace requant {
 
 struct WeightOnlyOptions {
-  int bits = 4;        // 4 or 8
+  int bits = 4;        // 2, 3, 4 or 8
   int64_t block = 32;  // weights along K that share a scale; a power of two, at least 16
   /// Writes com.microsoft::MatMulNBits instead of a blocked DequantizeLinear (opset 21).
   bool matmul_nbits = false;
@@ -20,7 +20,14 @@ struct WeightOnlyOptions {
   bool int8_activations = false;
   /// Bits of tables of rows (QuantizeTables): 8, 0 for float, and with matmul_nbits 4.
   int embedding_bits = 8;
+  /// Whether 0 has the middle code; otherwise every block has a zero point of its own.
+  bool symmetric = true;
 };
+
+struct BlockedWeights;
+struct Product;
+/// Makes the integers of a product's weights; they are for all products that share the weights.
+using MakeBlocks = std::function<BlockedWeights(const Product&)>;
 
 /// Turns constant weights of MatMul, Gemm, LSTM, GRU and RNN into integers with a scale for every
 /// block of each column. With matmul_nbits recurrent layers still have the blocked form;
@@ -28,9 +35,13 @@ struct WeightOnlyOptions {
 /// Tables of rows get embedding_bits. Bodies of If, Loop and Scan are quantized like the graph
 /// around them; constants that they capture stay there, once. Lists in `left`, if given, what stays
 /// float. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
-/// raised to opset 21 (blocked form).
+/// raised to opset 21 (blocked form). Weights of 2 and 3 bits are int4 in the blocked form, and
+/// have their own width in MatMulNBits. `make`, if given, replaces rounding to nearest
+/// (RoundToBlocks).
 Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options,
-                          FloatWeights* left = nullptr);
+                          FloatWeights* left = nullptr, const MakeBlocks& make = nullptr);
+/// Throws kInvalidArgument for options out of range.
+void CheckWeightOnlyOptions(const WeightOnlyOptions& options);
 
 /// Turns MatMul and Gemm with constant weights into DynamicQuantizeLinear, MatMulInteger and a
 /// product of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's

@@ -19,6 +19,7 @@
 
 #include "base/sort.h"
 #include "quant/grid/affine.h"
+#include "quant/grid/lattice.h"
 #include "quant/grid/simple_multipliers.h"
 #include "quant/observers/observer.h"
 #include "quant/recover/weights/layer_weights.h"
@@ -29,36 +30,6 @@ namespace {
 constexpr double kMostWidening = 0.15;  // relative to a step; by RefineScales
 // scales for a row, and their number times its weights
 constexpr size_t kMostChoices = 48, kChoiceWork = 2048;
-
-/// Adds four sums at once: a single one would wait for every addition. (The order of floating-point
-/// additions is fixed, so no compiler may do this by itself.)
-double Dot(const double* a, const double* b, size_t count) {
-  double sums[4] = {0, 0, 0, 0};
-  size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-/// Overwrites a symmetric positive definite matrix A with the upper triangular R, A = R R^T.
-/// Returns false if A is not positive definite.
-bool UpperFactor(std::vector<double>& a, size_t k) {
-  for (size_t row = k; row-- > 0;) {
-    double* tail = a.data() + row * k;
-    const size_t behind = k - row - 1;
-    const double pivot = tail[row] - Dot(tail + row + 1, tail + row + 1, behind);
-    if (!(pivot > 0)) return false;
-    tail[row] = std::sqrt(pivot);
-    const double inverse = 1 / tail[row];
-    for (size_t j = 0; j < row; ++j) {
-      double* other = a.data() + j * k;
-      other[row] = (other[row] - Dot(other + row + 1, tail + row + 1, behind)) * inverse;
-    }
-  }
-  return true;
-}
 
 /// The matrix C of one group, permuted to `order` and made positive definite. Few patches leave
 /// some directions unseen, so the matrix shrinks towards its diagonal, the more the fewer patches

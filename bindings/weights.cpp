@@ -1,0 +1,110 @@
+// Binds the quantization of weights alone, in the module of the tools.
+#include <emscripten/bind.h>
+
+#include <memory>
+#include <string>
+
+#include "handles.h"
+#include "quantized_handle.h"
+#include "read_option.h"
+#include "threads.h"
+
+namespace requant::bindings {
+namespace {
+
+using emscripten::val;
+
+/// Returns { model, left: JSON }.
+val WithLeft(Graph graph, const FloatWeights& left) {
+  val out = val::object();
+  out.set("model", WrapModel(std::move(graph)));
+  out.set("left", left.Json());
+  return out;
+}
+
+/// Reads { bits, block, matMulNBits, int8Activations, embeddings, symmetric }.
+WeightOnlyOptions ReadWeightOnlyOptions(const val& options) {
+  return {.bits = options["bits"].as<int>(),
+          .block = options["block"].as<int>(),
+          .matmul_nbits = options["matMulNBits"].as<bool>(),
+          .int8_activations = options["int8Activations"].as<bool>(),
+          .embedding_bits = options["embeddings"].as<int>(),
+          .symmetric = options["symmetric"].as<bool>()};
+}
+
+val WeightsOnly(const ModelHandle& model, const val& options) {
+  return Guard([&] {
+    FloatWeights left;
+    Graph graph =
+        QuantizeWeightsOnly(WithFloats(*model.graph()), ReadWeightOnlyOptions(options), &left);
+    return WithLeft(std::move(graph), left);
+  });
+}
+
+val Dynamically(const ModelHandle& model, bool embeddings) {
+  return Guard([&] {
+    FloatWeights left;
+    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings);
+    return WithLeft(std::move(graph), left);
+  });
+}
+
+class WeightsCalibratorHandle {
+ public:
+  WeightsCalibratorHandle(const Graph& graph, const CalibratedOptions& options)
+      : calibrator_(graph, options, Threads()) {}
+
+  int Passes() const { return calibrator_.passes(); }
+  val Add(int pass, const val& names, const val& types, const val& dims, const val& pointers) {
+    return Guard([&] {
+      calibrator_.Add(pass, ReadFeeds(names, types, dims, pointers));
+      return val::undefined();
+    });
+  }
+  val Step() {
+    return Guard([this] {
+      val out = val::object();
+      out.set("more", calibrator_.Step());
+      out.set("done", static_cast<double>(calibrator_.done()));
+      out.set("total", static_cast<double>(calibrator_.total()));
+      return out;
+    });
+  }
+  val Finish() {
+    return Guard([this] {
+      FloatWeights left;
+      Graph graph = calibrator_.Finish(&left);
+      val out = WithLeft(std::move(graph), left);
+      out.set("layers", calibrator_.LayersJson());
+      return out;
+    });
+  }
+
+ private:
+  WeightsCalibrator calibrator_;
+};
+
+val CreateWeightsCalibrator(const ModelHandle& model, const val& options) {
+  return Guard([&] {
+    const CalibratedOptions read{.weights = ReadWeightOnlyOptions(options),
+                                 .feedback = options["feedback"].as<bool>(),
+                                 .scale = options["scale"].as<bool>()};
+    return val(std::make_shared<WeightsCalibratorHandle>(WithFloats(*model.graph()), read));
+  });
+}
+
+}  // namespace
+
+void BindWeights() {
+  emscripten::class_<WeightsCalibratorHandle>("WeightsCalibrator")
+      .smart_ptr<std::shared_ptr<WeightsCalibratorHandle>>("WeightsCalibratorPtr")
+      .function("passes", &WeightsCalibratorHandle::Passes)
+      .function("add", &WeightsCalibratorHandle::Add)
+      .function("step", &WeightsCalibratorHandle::Step)
+      .function("finish", &WeightsCalibratorHandle::Finish);
+  emscripten::function("weightsOnly", &WeightsOnly);
+  emscripten::function("dynamically", &Dynamically);
+  emscripten::function("createWeightsCalibrator", &CreateWeightsCalibrator);
+}
+
+}  // namespace requant::bindings
