@@ -59,6 +59,20 @@ val Legalized(const ModelHandle& model, const val& options) {
   });
 }
 
+/// Returns { file: Blob, report: JSON }.
+val AsTflite(const ModelHandle& model, const val& names, const val& dims, const val& options) {
+  return Guard([&] {
+    const TfliteOptions read{.onnx_layout = options["onnxLayout"].as<bool>(),
+                             .codes = options["codes"].as<bool>(),
+                             .half_weights = options["halfWeights"].as<bool>()};
+    TfliteFile made = TfliteOf(*model.graph(), ReadShapes(names, dims), read);
+    val out = val::object();
+    out.set("file", val(std::make_shared<Blob>(std::move(made.bytes))));
+    out.set("report", made.report);
+    return out;
+  });
+}
+
 val Described(const ModelHandle& model, double max_numbers) {
   return Guard(
       [&] { return val(DescribeGraph(*model.graph(), static_cast<size_t>(max_numbers))); });
@@ -92,6 +106,7 @@ void BindGeneration() {
   function("generateC", &GeneratedCode);
   function("generateJson", &AsJson);
   function("legalize", &Legalized);
+  function("writeTflite", &AsTflite);
   function("describe", &Described);
 }
 

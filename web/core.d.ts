@@ -334,6 +334,13 @@ export interface Core {
     model: CoreModel,
     options: { decomposition: string; requantize: string },
   ): CoreLegalized | Failure;
+  /** Writes a .tflite file for inputs of these names and dims; `report` is JSON (src/tflite/write.h). */
+  writeTflite(
+    model: CoreModel,
+    names: string[],
+    dims: number[][],
+    options: { onnxLayout: boolean; codes: boolean; halfWeights: boolean },
+  ): { file: CoreBlob; report: string } | Failure;
   addPass(definition: CorePassDefinition): undefined | Failure;
   removePass(name: string): boolean;
   addOperator(definition: CoreOperatorDefinition): undefined | Failure;

@@ -8,6 +8,7 @@
 #include "api/passes.h"
 #include "api/prepare.h"
 #include "api/read_quantized.h"
+#include "api/write_tflite.h"
 #include "base/error.h"
 #include "base/operators.h"
 #include "base/parallel.h"

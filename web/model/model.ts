@@ -16,6 +16,7 @@ import {
   createCoreSession,
   planningOptionKinds,
 } from './planning.js';
+import { type TfliteFile, type TfliteOptions, checkTfliteOptions, writeTflite } from './tflite.js';
 
 /** Options of {@link Model.optimize}. */
 export interface OptimizeOptions {
@@ -198,6 +199,23 @@ export class Model {
       this.handle.core,
       this.handle.call((model) => model.onnx()),
     );
+  }
+
+  /**
+   * The model as a .tflite file for LiteRT, and a report of what differs: a float model, or one with
+   * QuantizeLinear and DequantizeLinear pairs. Convolutions and pools have their channels last there.
+   *
+   * @throws RequantError UNSUPPORTED for what such a file cannot hold, naming operator, value and remedy;
+   * INVALID_ARGUMENT for an unknown option, DISPOSED.
+   * @example
+   * const { bytes, report } = await model.toTflite();
+   * console.log(report.inputs[0].dims, report.transposes);
+   */
+  async toTflite(options: TfliteOptions = {}): Promise<TfliteFile> {
+    checkTfliteOptions(options);
+    const { core } = this.handle;
+    await loadTools(core);
+    return writeTflite(core, this.handle.object, this.info.inputs, options);
   }
 
   /**

@@ -8,6 +8,13 @@ import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
 import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
 import { Model } from '../model/model.js';
 import type { RequantizeMode } from '../model/planning.js';
+import {
+  type TfliteFile,
+  type TfliteOptions,
+  checkTfliteOptions,
+  writeTflite,
+} from '../model/tflite.js';
+import type { ModelInfo } from '../model/model_info.js';
 import { editsOf } from './edits.js';
 import type { QuantizationRecord } from './record.js';
 
@@ -124,6 +131,30 @@ export class QuantizedModel {
         core,
         call(core, () => model.onnx()),
       );
+    } finally {
+      model.delete();
+    }
+  }
+
+  /**
+   * The model as a .tflite file for LiteRT, and a report of what differs. Activations are int8 with one scale for
+   * each tensor, weights int8 with a scale for each output channel, biases int32; what LiteRT does not compute on
+   * such codes is computed on floats. Answers differ from those of sessions by at most a step of each layer, since
+   * LiteRT rounds sums in another way. `docs/tflite.md` has the details.
+   *
+   * @throws RequantError UNSUPPORTED for what such a file cannot hold (activations of fewer bits, operators that
+   * LiteRT lacks), naming operator, value and remedy; INVALID_ARGUMENT for an unknown option.
+   * @example
+   * const { bytes, report } = quantized.toTflite();
+   * if (report.floats.length > 0) console.warn('on floats:', report.floats);
+   */
+  toTflite(options: TfliteOptions = {}): TfliteFile {
+    checkTfliteOptions(options);
+    const { core } = this.handle;
+    const model = this.handle.call((quantized) => quantized.qdq(8));
+    try {
+      const { inputs } = JSON.parse(call(core, () => model.info())) as ModelInfo;
+      return writeTflite(core, model, inputs, options);
     } finally {
       model.delete();
     }

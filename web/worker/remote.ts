@@ -15,6 +15,7 @@ import type {
   WeightLayer,
 } from '../model/model.js';
 import type { ModelInfo } from '../model/model_info.js';
+import type { TfliteFile, TfliteOptions } from '../model/tflite.js';
 import type { ExportOptions } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
 import {
@@ -84,6 +85,11 @@ export class WorkerModel extends Remote {
     return this.call('toOnnx');
   }
 
+  /** As {@link Model.toTflite}. */
+  toTflite(options: TfliteOptions = {}): Promise<TfliteFile> {
+    return this.call('toTflite', [options]);
+  }
+
   /** As {@link Model.save}; this thread writes the file. */
   async save(name: string): Promise<void> {
     return saveBytes(name, await this.toOnnx());
@@ -131,6 +137,11 @@ export class WorkerQuantizedModel extends Remote {
   /** As {@link QuantizedModel.toOnnx}. */
   toOnnx(options: ExportOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return this.call('toOnnx', [options]);
+  }
+
+  /** As {@link QuantizedModel.toTflite}. */
+  toTflite(options: TfliteOptions = {}): Promise<TfliteFile> {
+    return this.call('toTflite', [options]);
   }
 
   /** As {@link QuantizedModel.save}; this thread writes the file. */

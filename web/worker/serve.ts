@@ -12,6 +12,7 @@ import { nodeDetails } from '../export/node_details.js';
 import { loadModel, parseModel } from '../model/load_model.js';
 import type { LoadOptions } from '../model/load_options.js';
 import { Model, type OptimizeOptions, type PlanOptions } from '../model/model.js';
+import type { TfliteOptions } from '../model/tflite.js';
 import type { WasmFile } from '../own_files.js';
 import { quantize } from '../search/quantize.js';
 import type { QuantizeOptions } from '../search/search_options.js';
@@ -306,6 +307,7 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const object = either(model);
     return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
   },
+  toTflite: (_call, model: number, options: TfliteOptions) => either(model).toTflite(options),
   clone: (_call, model: number) => keep(get(model, modelType).clone()),
   // A clone, since the quantized model goes on using its graph when the caller forgets the copy.
   integerModel: (_call, model: number) => keep(get(model, QuantizedModel).integerModel.clone()),

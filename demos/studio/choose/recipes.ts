@@ -54,8 +54,8 @@ export const recipes: readonly Recipe[] = [
   {
     id: 'integers',
     name: 'Integers only',
-    text: 'Inputs, outputs and everything between are integers, for microcontrollers without floats.',
-    cost: 'Costs a little accuracy, since nothing may stay in float. Comes with C code.',
+    text: 'Inputs, outputs and everything between are integers, for LiteRT and for microcontrollers without floats.',
+    cost: 'Costs a little accuracy, since nothing may stay in float. Comes as C and as a .tflite file.',
     badge: '8 bits',
     needsSamples: true,
     config: { target: 'tflite' },

@@ -53,6 +53,14 @@ export function saveOnnx(format: OnnxFormat): void {
   });
 }
 
+/** Saves the model for LiteRT. */
+export function saveTflite(): void {
+  save('Writing the .tflite file', async () => {
+    const { bytes } = await quantized().toTflite({ shapes: openShapes() });
+    download(`${stem()}.tflite`, bytes, BYTES);
+  });
+}
+
 /** Shapes of the inputs that the model leaves open, with 1 for what is not known. */
 function openShapes(): Record<string, number[]> {
   const open = model.value!.info.inputs.filter(({ dims }) =>

@@ -7,7 +7,16 @@ import { Icon } from '../icon.js';
 import { NothingYet } from '../nothing_yet.js';
 import { linkOf } from '../state/link.js';
 import { announcement, model, result, stale } from '../state/store.js';
-import { saveC, saveConfig, saveOnnx, savePlan, saveRecord, saveReport, stem } from './save.js';
+import {
+  saveC,
+  saveConfig,
+  saveOnnx,
+  savePlan,
+  saveRecord,
+  saveReport,
+  saveTflite,
+  stem,
+} from './save.js';
 import { snippetsOf } from './snippets.js';
 
 interface Download {
@@ -53,6 +62,12 @@ function downloadsOf(): Download[] {
       text: 'Quant nodes of any number of bits, for FPGA tools such as FINN and hls4ml.',
       button: 'Save QONNX',
       save: () => saveOnnx('qonnx'),
+    },
+    {
+      name: 'TFLite',
+      text: 'For LiteRT, with channels last. It is all integers with the recipe Integers only.',
+      button: 'Save .tflite',
+      save: saveTflite,
     },
     {
       name: 'C',

@@ -1,0 +1,64 @@
+#include "api/write_tflite.h"
+
+#include "api/prepare.h"
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "ir/fix_dimensions.h"
+#include "passes/runner.h"
+
+namespace requant {
+namespace {
+
+/// Gives inputs these shapes, and 1 to an open batch.
+void FixInputs(Graph& graph, const std::map<std::string, Shape>& shapes) {
+  std::map<std::string, int64_t> symbols;
+  for (Value* input : graph.inputs()) {
+    if (input->is_constant() || !input->type.shape) continue;
+    SymbolicShape& dims = *input->type.shape;
+    const auto given = shapes.find(input->name);
+    if (given != shapes.end() && given->second.size() != dims.size()) {
+      Fail(ErrorCode::kShapeMismatch,
+           StrCat("the shape ", ShapeToString(given->second), " of '", input->name, "' has not ",
+                  dims.size(), " dimensions"),
+           {.value = input->name, .hint = "Give a size for each dimension."});
+    }
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i].known()) continue;
+      if (given == shapes.end() && i > 0) continue;
+      const int64_t size = given == shapes.end() ? 1 : given->second[i];
+      if (!dims[i].symbol.empty()) symbols[dims[i].symbol] = size;
+      dims[i] = Dim(size);
+    }
+    graph.TypeChanged(input);
+  }
+  FixDimensions(graph, symbols);
+}
+
+/// Throws kUnsupported for integer operators: this writer reads Q/DQ pairs.
+void CheckPairs(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) continue;
+    const OpDef* op = FindOp(*node);
+    if (op == nullptr || !op->on_integers) continue;
+    Fail(ErrorCode::kUnsupported,
+         StrCat(node->op_type, " '", node->name, "' is an integer operator"),
+         {.node = node->name,
+          .hint = "Call readQuantized(model), and toTflite() of what it returns."});
+  }
+}
+
+}  // namespace
+
+TfliteFile TfliteOf(const Graph& model, const std::map<std::string, Shape>& shapes,
+                    const TfliteOptions& options) {
+  Graph graph = WithFloats(model);
+  CheckPairs(graph);
+  FixInputs(graph, shapes);
+  PipelineOptions passes;
+  // Attention and normalizations as operators have no counterpart; their parts have.
+  passes.disable = {"FuseNormalization", "FuseAttention", "FuseOps"};
+  RunPasses(graph, passes);
+  return WriteTflite(graph, options);
+}
+
+}  // namespace requant
