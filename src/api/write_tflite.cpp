@@ -2,6 +2,7 @@
 
 #include "api/prepare.h"
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ir/fix_dimensions.h"
 #include "passes/runner.h"
@@ -20,7 +21,7 @@ void FixInputs(Graph& graph, const std::map<std::string, Shape>& shapes) {
       Fail(ErrorCode::kShapeMismatch,
            StrCat("the shape ", ShapeToString(given->second), " of '", input->name, "' has not ",
                   dims.size(), " dimensions"),
-           {.value = input->name, .hint = "Give a size for each dimension."});
+           {.value = input->name, .hint = RQ_LATE_TEXT("Give a size for each dimension.")});
     }
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i].known()) continue;
@@ -41,9 +42,9 @@ void CheckPairs(const Graph& graph) {
     const OpDef* op = FindOp(*node);
     if (op == nullptr || !op->on_integers) continue;
     Fail(ErrorCode::kUnsupported,
-         StrCat(node->op_type, " '", node->name, "' is an integer operator"),
+         StrCat(node->op_type, " '", node->name, RQ_LATE_TEXT("' is an integer operator")),
          {.node = node->name,
-          .hint = "Call readQuantized(model), and toTflite() of what it returns."});
+          .hint = RQ_LATE_TEXT("Call readQuantized(model), and toTflite() of what it returns.")});
   }
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/op.h"
 #include "tflite/write/writer.h"
@@ -135,8 +136,8 @@ bool Writer::IsConstant(const Value* value) const {
 Tensor Writer::ConstantOf(const Value* value, const char* what) const {
   if (value->is_constant()) return value->constant;
   if (!IsConstant(value)) {
-    Refuse(StrCat("its ", what, " are computed while the model runs"),
-           "make them a constant of the model", value);
+    Refuse(StrCat("its ", what, RQ_LATE_TEXT(" are computed while the model runs")),
+           RQ_LATE_TEXT("make them a constant of the model"), value);
   }
   const Node& node = *value->producer;
   if (node.Is("Transpose")) {

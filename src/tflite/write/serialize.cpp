@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "tflite/write/net.h"
 
 namespace requant::tflite {
@@ -93,8 +94,8 @@ class Serializer {
     uint64_t bytes = 0;
     for (const NetTensor& tensor : net_.tensors) bytes += tensor.data.bytes() + 256;
     if (bytes <= kMostConstantBytes) return;
-    Fail(ErrorCode::kUnsupported, "the weights exceed the 2 GB of a TFLite file",
-         {.hint = "Quantize the weights, or write ONNX."});
+    Fail(ErrorCode::kUnsupported, RQ_LATE_TEXT("the weights exceed the 2 GB of a TFLite file"),
+         {.hint = RQ_LATE_TEXT("Quantize the weights, or write ONNX.")});
   }
 
   std::vector<Table> OperatorCodes() {

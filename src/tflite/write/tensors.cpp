@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tensor/half.h"
 #include "tflite/write/writer.h"
@@ -74,7 +75,7 @@ int32_t Writer::AddConstant(std::string name, Tensor data, Grid grid) {
   const TensorType type = TypeOfData(data);
   if (type == TensorType::kFloat32 && data.dtype() != DType::kFloat32) {
     Refuse(StrCat("'", name, "' has the type ", DTypeName(data.dtype())),
-           "use float32, int32 or int64 there");
+           RQ_LATE_TEXT("use float32, int32 or int64 there"));
   }
   const int32_t index = AddTensor(std::move(name), type, data.shape(), std::move(grid));
   NetTensor& made = net_.tensors.back();
@@ -92,8 +93,8 @@ int32_t Writer::AddFloats(std::string name, Tensor data) {
     bits[i] = FloatToHalf(floats[i]);
     if (std::isinf(HalfToFloat(bits[i])) && std::isfinite(floats[i])) {
       Refuse(StrCat("'", name, "' has the value ", static_cast<double>(floats[i]),
-                    ", which float16 has not"),
-             "write it with weights of 32 bits");
+                    RQ_LATE_TEXT(", which float16 has not")),
+             RQ_LATE_TEXT("write it with weights of 32 bits"));
     }
   }
   const int32_t half = AddConstant(StrCat(name, "_half"), halves);
@@ -145,8 +146,8 @@ int32_t Writer::Transposed(int32_t index, const Order& order, const std::string&
   int32_t made = 0;
   if (moves) {
     if (order.size() > 6) {
-      Refuse(StrCat("'", name, "' has ", order.size(), " dimensions to transpose"),
-             "use at most 6 dimensions");
+      Refuse(StrCat("'", name, "' has ", order.size(), RQ_LATE_TEXT(" dimensions to transpose")),
+             RQ_LATE_TEXT("use at most 6 dimensions"));
     }
     const int32_t permutation = AddInts(order);
     made = Add(Builtin::kTRANSPOSE, {index, permutation}, StrCat(name, "_transposed"), from.type,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/operators.h"
 
@@ -87,8 +88,9 @@ bool Implies(const Grid& grid, std::pair<double, double> clip) {
 Shape Writer::ShapeOf(const Value* value) const {
   if (value->is_constant()) return value->constant.shape();
   if (!value->type.IsStatic()) {
-    Refuse(StrCat("'", value->name, "' has the open shape ", TypeToString(value->type)),
-           "give the sizes with the option `shapes`", value);
+    Refuse(
+        StrCat("'", value->name, RQ_LATE_TEXT("' has the open shape "), TypeToString(value->type)),
+        RQ_LATE_TEXT("give the sizes with the option `shapes`"), value);
   }
   return value->type.StaticShape();
 }
@@ -111,7 +113,7 @@ TensorType Writer::TypeOf(const Value* value) const {
       return TensorType::kInt16;
     default:
       Refuse(StrCat("'", value->name, "' has the type ", DTypeName(value->type.dtype)),
-             "use float32, int32 or int64 there", value);
+             RQ_LATE_TEXT("use float32, int32 or int64 there"), value);
   }
 }
 
@@ -183,7 +185,7 @@ int32_t Writer::Need(const Value* value, const Order& order, Form form) {
   if (IsConstant(value)) return NeedConstant(value, order, form);
   const auto found = held_.find(value);
   if (found == held_.end()) {
-    Refuse(StrCat("'", value->name, "' is not held"), "report this as a bug", value);
+    Refuse(StrCat("'", value->name, "' is not held"), RQ_LATE_TEXT("report this as a bug"), value);
   }
   const Held* best = nullptr;
   for (const Held& one : found->second) {
@@ -195,7 +197,7 @@ int32_t Writer::Need(const Value* value, const Order& order, Form form) {
     if (form == Form::kNumbers && one.form == Form::kCodes && best == nullptr) best = &one;
   }
   if (best == nullptr) {
-    Refuse(StrCat("'", value->name, "' has no codes"), "report this as a bug", value);
+    Refuse(StrCat("'", value->name, "' has no codes"), RQ_LATE_TEXT("report this as a bug"), value);
   }
   Held made = *best;
   if (made.form != form) {
@@ -286,7 +288,7 @@ void Writer::Finish(const Tail& tail, int32_t index, Order order, Form form) {
 
 void Writer::Refuse(const std::string& what, const std::string& hint, const Value* value) const {
   ErrorContext context;
-  context.hint = StrCat("A TFLite file cannot hold it: ", hint, ".");
+  context.hint = StrCat(RQ_LATE_TEXT("A TFLite file cannot hold it: "), hint, ".");
   if (value != nullptr) context.value = value->name;
   if (node_ == nullptr) Fail(ErrorCode::kUnsupported, what, std::move(context));
   context.node = node_->name;
@@ -311,7 +313,8 @@ void Writer::ChooseCodeType() {
     if (pair != nullptr && pair->Is("Transpose")) pair = pair->inputs[0]->producer;
     if (pair == nullptr || !pair->Is("DequantizeLinear") || may_move(*pair)) continue;
     code_type_ = TensorType::kUint8;
-    Note(StrCat("codes are uint8, since the weights of '", node->name, "' have a zero point"));
+    Note(StrCat(RQ_LATE_TEXT("codes are uint8, since the weights of '"), node->name,
+                "' have a zero point"));
     return;
   }
 }
@@ -328,106 +331,6 @@ bool Writer::WantsChannelsLast(const Value* value, std::unordered_set<const Valu
   return false;
 }
 
-void Writer::AddInput(const Value* value) {
-  const Shape shape = ShapeOf(value);
-  const auto rank = static_cast<int64_t>(shape.size());
-  std::unordered_set<const Value*> seen;
-  const bool last = !options_.onnx_layout && rank >= 3 && WantsChannelsLast(value, seen);
-  const Order order = last ? ChannelsLast(rank) : PlainOrder(rank);
-  ends_[value] = order;
-  TensorType type = TypeOf(value);
-  Grid grid;
-  Form form = Form::kNumbers;
-  if (options_.codes && value->type.dtype == DType::kFloat32) {
-    if (const auto behind = GridBehind(value)) {
-      grid = *behind;
-      type = grid.type;
-      form = Form::kCodes;
-    }
-  }
-  std::optional<Grid> moved;
-  const bool read = !value->consumers.empty() && value->consumers[0]->Is("DequantizeLinear");
-  if (read && type != TensorType::kInt32) {
-    if (const auto behind = GridOfPair(*value->consumers[0])) {
-      grid = *behind;
-      form = Form::kCodes;
-      if (grid.type != type) {
-        moved = grid;
-        grid.type = type;
-        grid.zeros[0] += type == TensorType::kUint8 ? 128 : -128;
-      }
-    }
-  }
-  // LiteRT.js has no int64 at the ends.
-  const bool wide = type == TensorType::kInt64;
-  int32_t index =
-      AddTensor(value->name, wide ? TensorType::kInt32 : type, Ordered(shape, order), grid);
-  net_.inputs.push_back(index);
-  if (wide) index = Add(Builtin::kCAST, {index}, value->name, type, Ordered(shape, order));
-  if (moved) index = Quantized(index, *moved, value->name);
-  Hold(value, index, order, form);
-}
-
-void Writer::AddInputs() {
-  for (const Value* value : graph_.inputs()) {
-    if (!value->is_constant()) AddInput(value);
-  }
-}
-
-int32_t Writer::OutputTensor(const Value* value, std::set<int32_t>& taken) {
-  const int64_t rank = RankOf(value);
-  const DType dtype = value->type.dtype;
-  Form form = Form::kNumbers;
-  if (HasCodes(value) && (IsByte(dtype) || options_.codes)) form = Form::kCodes;
-  Order order = PlainOrder(rank);
-  if (!options_.onnx_layout && rank >= 3 && NativeOrder(value) == ChannelsLast(rank)) {
-    order = ChannelsLast(rank);
-  }
-  ends_[value] = order;
-  int32_t index = Need(value, order, form);
-  const TensorType type = TypeOf(value);
-  if (form == Form::kCodes && IsByte(dtype) && tensor(index).type != type) {
-    Grid grid = tensor(index).grid;
-    grid.zeros[0] += type == TensorType::kUint8 ? 128 : -128;
-    grid.type = type;
-    index = Quantized(index, grid, value->name);
-  }
-  if (type == TensorType::kInt64) {
-    index = Add(Builtin::kCAST, {index}, value->name, TensorType::kInt32, tensor(index).shape);
-  }
-  if (taken.count(index) != 0 || !tensor(index).data.empty()) {
-    const Shape shape = tensor(index).shape;
-    Option list{static_cast<uint16_t>(field::ReshapeOptions::kNewShape), Option::Kind::kInts};
-    for (const int64_t dim : shape) list.list.push_back(static_cast<int32_t>(dim));
-    index = Add(Builtin::kRESHAPE, {index, AddInts(shape)}, value->name, tensor(index).type, shape,
-                {list}, tensor(index).grid);
-  }
-  taken.insert(index);
-  net_.tensors[static_cast<size_t>(index)].name = value->name;
-  return index;
-}
-
-void Writer::AddOutputs() {
-  node_ = nullptr;
-  std::set<int32_t> taken(net_.inputs.begin(), net_.inputs.end());
-  for (const Value* value : graph_.outputs()) {
-    net_.outputs.push_back(OutputTensor(value, taken));
-  }
-}
-
-void Writer::NameTensors() {
-  std::set<int32_t> ends(net_.inputs.begin(), net_.inputs.end());
-  ends.insert(net_.outputs.begin(), net_.outputs.end());
-  std::set<std::string> names;
-  for (const int32_t index : ends) names.insert(tensor(index).name);
-  for (size_t i = 0; i < net_.tensors.size(); ++i) {
-    if (ends.count(static_cast<int32_t>(i)) != 0) continue;
-    std::string& name = net_.tensors[i].name;
-    if (!names.insert(name).second) name = StrCat(name, "_", i);
-    names.insert(name);
-  }
-}
-
 TfliteFile Writer::Run() {
   ChooseCodeType();
   AddInputs();
@@ -436,7 +339,8 @@ TfliteFile Writer::Run() {
     node_ = node.get();
     const WriteRow* row = FindWriteRow(*node);
     if (row == nullptr) {
-      Refuse("LiteRT has no such operator", "run the model as ONNX, or cut it there");
+      Refuse(RQ_LATE_TEXT("LiteRT has no such operator"),
+             RQ_LATE_TEXT("run the model as ONNX, or cut it there"));
     }
     row->write(*this);
   }

@@ -1,4 +1,5 @@
 // Gemm and MatMul: FULLY_CONNECTED with constant weights, else BATCH_MATMUL.
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/ops/weights.h"
 #include "tflite/write/writer.h"
@@ -114,11 +115,13 @@ void WriteMatMul(Writer& w) {
     return;
   }
   if (rank_a < 2 || rank_b < 2) {
-    w.Refuse("an operand is a vector", "give it two dimensions with Unsqueeze",
+    w.Refuse(RQ_LATE_TEXT("an operand is a vector"),
+             RQ_LATE_TEXT("give it two dimensions with Unsqueeze"),
              node.inputs[rank_a < 2 ? 0 : 1]);
   }
   if (rank_a > 5 || rank_b > 5) {
-    w.Refuse("an operand has more than 5 dimensions", "join dimensions with Reshape");
+    w.Refuse(RQ_LATE_TEXT("an operand has more than 5 dimensions"),
+             RQ_LATE_TEXT("join dimensions with Reshape"));
   }
   const Tail tail = w.TailOf(false);
   const bool on_codes =

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/writer.h"
 
@@ -120,12 +121,13 @@ void WriteClip(Writer& w) {
   if (IsByte(x->type.dtype) && w.HasCodes(x)) {
     // Narrower codes: [-127, 127] differs from all of int8 by one step at one end.
     if (x->type.dtype == DType::kInt8 && low <= -127 && high >= 127) {
-      w.Note(StrCat("'", x->name, "' may have the code -128, where the model stops at -127"));
+      w.Note(StrCat("'", x->name,
+                    RQ_LATE_TEXT("' may have the code -128, where the model stops at -127")));
       w.Alias(node.output(), x, PlainOrder(rank));
       return;
     }
     w.Refuse(StrCat("its codes are ", static_cast<double>(low), " to ", static_cast<double>(high)),
-             "quantize activations to 8 bits", x);
+             RQ_LATE_TEXT("quantize activations to 8 bits"), x);
   }
   const Order order = w.NativeOrder(x);
   const Shape shape = Ordered(w.ShapeOf(x), order);
@@ -237,7 +239,7 @@ void WriteCast(Writer& w) {
   const Value* x = node.inputs[0];
   const Order order = w.IsConstant(x) ? PlainOrder(w.RankOf(x)) : w.NativeOrder(x);
   if (!w.IsConstant(x) && IsByte(x->type.dtype) && w.HasCodes(x)) {
-    w.Refuse("it casts codes", "read them with DequantizeLinear", x);
+    w.Refuse("it casts codes", RQ_LATE_TEXT("read them with DequantizeLinear"), x);
   }
   const int32_t input = w.Need(x, order, Form::kNumbers);
   const TensorType type = w.TypeOf(node.output());

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "tflite/write/writer.h"
@@ -132,7 +133,7 @@ void WritePad(Writer& w) {
   if (node.input(3) != nullptr) axes = NormalizeAxes(w.Ints(3, nullptr).value(), rank);
   const std::string mode = node.attributes.String("mode", "constant");
   if (mode != "constant" && mode != "reflect") {
-    w.Refuse(StrCat("its mode is '", mode, "'"), "use 'constant' or 'reflect'");
+    w.Refuse(StrCat("its mode is '", mode, "'"), RQ_LATE_TEXT("use 'constant' or 'reflect'"));
   }
   double value = node.attributes.Float("value", 0);
   if (node.input(2) != nullptr) value = w.ConstantOf(node.input(2), "values").AsDouble(0);
@@ -146,7 +147,7 @@ void WritePad(Writer& w) {
     const auto place = static_cast<size_t>(PlaceOf(order, axes[i]));
     const int64_t before = pads[i];
     const int64_t after = pads[i + axes.size()];
-    if (before < 0 || after < 0) w.Refuse("it has negative pads", "use Slice");
+    if (before < 0 || after < 0) w.Refuse(RQ_LATE_TEXT("it has negative pads"), "use Slice");
     table[2 * place] = static_cast<int32_t>(before);
     table[2 * place + 1] = static_cast<int32_t>(after);
   }
@@ -160,7 +161,8 @@ void WritePad(Writer& w) {
     op = Builtin::kMIRROR_PAD;
     options.push_back(ByteOption(field::MirrorPadOptions::kMode, 0));
   } else if (!is_zero) {
-    if (from.type != TensorType::kFloat32) w.Refuse("it pads integers with a number", "pad floats");
+    if (from.type != TensorType::kFloat32)
+      w.Refuse(RQ_LATE_TEXT("it pads integers with a number"), "pad floats");
     op = Builtin::kPADV2;
     inputs.push_back(w.AddConstant("value", Tensor::Vector<float>({static_cast<float>(value)})));
   }

@@ -1,6 +1,7 @@
 // Operators that move or select elements: they compute on codes as on numbers.
 #include <algorithm>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "tflite/write/writer.h"
@@ -19,7 +20,7 @@ void WriteSpaceToDepth(Writer& w);
 void WriteIdentity(Writer& w) {
   const Node& node = w.node();
   if (node.Is("Dropout") && node.output(1) != nullptr && !node.output(1)->consumers.empty()) {
-    w.Refuse("its mask is used", "take Dropout out of the model", node.output(1));
+    w.Refuse("its mask is used", RQ_LATE_TEXT("take Dropout out of the model"), node.output(1));
   }
   const Value* x = node.inputs[0];
   const Order plain = PlainOrder(w.RankOf(x));

@@ -1,4 +1,5 @@
 // QuantizeLinear and DequantizeLinear: the grids of tensors.
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/writer.h"
 
@@ -13,8 +14,9 @@ void WriteQuantize(Writer& w) {
   const auto grid = w.GridOfPair(node);
   if (!grid) {
     w.Refuse(StrCat("the codes are ", DTypeName(node.output()->type.dtype),
-                    ", or have several scales or computed ones"),
-             "quantize activations to 8 bits with one scale for each tensor", node.output());
+                    RQ_LATE_TEXT(", or have several scales or computed ones")),
+             RQ_LATE_TEXT("quantize activations to 8 bits with one scale for each tensor"),
+             node.output());
   }
   const int64_t rank = w.RankOf(x);
   if (!w.IsConstant(x) && w.NativeForm(x) == Form::kCodes) {
@@ -37,12 +39,13 @@ void WriteDequantize(Writer& w) {
   const auto grid = w.GridOfPair(node);
   if (!grid) {
     w.Refuse(StrCat("the codes are ", DTypeName(codes->type.dtype),
-                    ", or have several scales or computed ones"),
-             "quantize activations to 8 bits with one scale for each tensor", codes);
+                    RQ_LATE_TEXT(", or have several scales or computed ones")),
+             RQ_LATE_TEXT("quantize activations to 8 bits with one scale for each tensor"), codes);
   }
   if (w.NativeForm(codes) != Form::kCodes || w.GridOf(codes) != *grid) {
-    w.Refuse("its codes have another grid, or are computed by other operators",
-             "give QuantizeLinear and DequantizeLinear the same scale and zero point", codes);
+    w.Refuse(RQ_LATE_TEXT("its codes have another grid, or are computed by other operators"),
+             RQ_LATE_TEXT("give QuantizeLinear and DequantizeLinear the same scale and zero point"),
+             codes);
   }
   w.Alias(node.output(), codes, PlainOrder(w.RankOf(codes)));
 }

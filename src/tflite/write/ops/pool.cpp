@@ -1,6 +1,7 @@
 // MaxPool, AveragePool, and pools of the whole image.
 #include <algorithm>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/ops/window.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 void AddPool(Writer& w, Builtin op, const Geometry& g, const PaddedImage& x, Form form) {
   for (const int64_t dilation : g.dilation) {
-    if (dilation != 1) w.Refuse("its window is dilated", "use dilations of 1");
+    if (dilation != 1) w.Refuse(RQ_LATE_TEXT("its window is dilated"), "use dilations of 1");
   }
   using Field = field::Pool2DOptions;
   Tail tail;
@@ -34,7 +35,8 @@ void AddPool(Writer& w, Builtin op, const Geometry& g, const PaddedImage& x, For
 void WriteMaxPool(Writer& w) {
   const Node& node = w.node();
   if (node.output(1) != nullptr) {
-    w.Refuse("its indices are used", "compute them without MaxPool", node.output(1));
+    w.Refuse(RQ_LATE_TEXT("its indices are used"), RQ_LATE_TEXT("compute them without MaxPool"),
+             node.output(1));
   }
   const Form form = w.NativeForm(node.inputs[0]);
   const Geometry g = PlaceGeometry(PoolWindow(node.attributes), w.ShapeOf(node.inputs[0]));
@@ -60,7 +62,8 @@ void WriteAveragePool(Writer& w) {
   }
   if (!counts_pads) {
     if (!IsSame(g)) {
-      w.Refuse("it leaves out pads that are not SAME", "use pads of SAME_UPPER, or none");
+      w.Refuse(RQ_LATE_TEXT("it leaves out pads that are not SAME"),
+               RQ_LATE_TEXT("use pads of SAME_UPPER, or none"));
     }
     AddPool(w, Builtin::kAVERAGE_POOL_2D, g, {image, Padding::kSame}, form);
     return;
@@ -68,7 +71,7 @@ void WriteAveragePool(Writer& w) {
   // Pads count, but not what a window of ceil_mode has beyond them.
   for (const size_t axis : {1, 2}) {
     if (reach[axis] > g.pad_end[axis]) {
-      w.Refuse("its last window ends beyond the pads", "use ceil_mode 0");
+      w.Refuse(RQ_LATE_TEXT("its last window ends beyond the pads"), "use ceil_mode 0");
     }
   }
   const Image zeros =

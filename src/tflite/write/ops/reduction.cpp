@@ -1,6 +1,7 @@
 // Reductions, Softmax, LayerNormalization, ArgMax, CumSum.
 #include <algorithm>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "tflite/write/writer.h"
@@ -77,7 +78,8 @@ void WriteArg(Writer& w) {
   const int64_t rank = w.RankOf(x);
   const int64_t axis = NormalizeAxis(node.attributes.Int("axis", 0), rank);
   if (node.attributes.Int("select_last_index", 0) != 0) {
-    w.Refuse("it takes the last of equal elements", "use select_last_index 0");
+    w.Refuse(RQ_LATE_TEXT("it takes the last of equal elements"),
+             RQ_LATE_TEXT("use select_last_index 0"));
   }
   const bool keeps = node.attributes.Int("keepdims", 1) != 0;
   const Order order = w.NativeOrder(x);
@@ -111,7 +113,8 @@ void WriteSoftmax(Writer& w) {
     // Dimensions from the axis on are one there.
     for (int64_t i = axis; i < rank; ++i) {
       if (i != axis && dims[static_cast<size_t>(i)] != 1) {
-        w.Refuse("it joins several dimensions, as before opset 13", "raise the model to opset 13");
+        w.Refuse(RQ_LATE_TEXT("it joins several dimensions, as before opset 13"),
+                 RQ_LATE_TEXT("raise the model to opset 13"));
       }
     }
   }
@@ -163,7 +166,7 @@ void WriteLayerNormalization(Writer& w) {
     const Value* statistics = node.output(slot);
     if (statistics == nullptr || (statistics->consumers.empty() && !w.graph().IsOutput(statistics)))
       continue;
-    w.Refuse("its mean is used", "compute it by ReduceMean", statistics);
+    w.Refuse("its mean is used", RQ_LATE_TEXT("compute it by ReduceMean"), statistics);
   }
   const Shape shape = w.ShapeOf(x);
   const auto rank = static_cast<int64_t>(shape.size());

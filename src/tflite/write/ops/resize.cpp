@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/image/resize.h"
 #include "tflite/write/ops/window.h"
@@ -76,11 +77,13 @@ void WriteResize(Writer& w) {
   const ResizeWalk walk = WalkResize(node, w.graph().opset(), dims, given);
   const bool image = dims.size() == 3 || dims.size() == 4;
   if (!image || dims[0] != result[0] || dims[1] != result[1]) {
-    w.Refuse("it resizes other dimensions than height and width", "resize images [N, C, H, W]", x);
+    w.Refuse(RQ_LATE_TEXT("it resizes other dimensions than height and width"),
+             RQ_LATE_TEXT("resize images [N, C, H, W]"), x);
   }
   const bool cubic = !walk.nearest && node.attributes.String("mode", "nearest") == "cubic";
   if (cubic || walk.antialias) {
-    w.Refuse(cubic ? "it is cubic" : "it has a stretched filter", "use 'nearest' or 'linear'");
+    w.Refuse(cubic ? "it is cubic" : RQ_LATE_TEXT("it has a stretched filter"),
+             RQ_LATE_TEXT("use 'nearest' or 'linear'"));
   }
   constexpr Coordinates kModes[] = {Coordinates::kAsymmetric, Coordinates::kHalfPixel,
                                     Coordinates::kAlignCorners};
@@ -94,8 +97,10 @@ void WriteResize(Writer& w) {
     return true;
   });
   if (mode == std::end(kModes)) {
-    w.Refuse("it picks other elements than LiteRT's RESIZE does",
-             "use the coordinates 'half_pixel', 'align_corners' or 'asymmetric' (with 'floor')");
+    w.Refuse(
+        RQ_LATE_TEXT("it picks other elements than LiteRT's RESIZE does"),
+        RQ_LATE_TEXT(
+            "use the coordinates 'half_pixel', 'align_corners' or 'asymmetric' (with 'floor')"));
   }
   const Form form = walk.nearest ? w.NativeForm(x) : w.FormOnOneGrid(w.TailOf(false), x);
   const Image from = ImageOf(w, x, form);

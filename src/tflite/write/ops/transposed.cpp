@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tflite/write/ops/weights.h"
 #include "tflite/write/ops/window.h"
@@ -81,7 +82,8 @@ void WriteConvTranspose(Writer& w) {
     strides[i] = stride;
     const int64_t full = std::max(reach, begin + output);
     if (full - reach >= stride) {
-      w.Refuse("its output_padding reaches beyond a stride", "use a smaller output_padding");
+      w.Refuse(RQ_LATE_TEXT("its output_padding reaches beyond a stride"),
+               RQ_LATE_TEXT("use a smaller output_padding"));
     }
     crops[i] = {full, begin, output};
     whole = whole && full == output && begin == 0;

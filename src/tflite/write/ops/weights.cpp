@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/late_text.h"
 #include "base/str_cat.h"
 
 namespace requant::tflite {
@@ -14,7 +15,7 @@ Tensor Spread(Writer& w, const Tensor& bias, int64_t count) {
   if (bias.count() == count) return bias.Reshaped({count});
   if (bias.count() != 1) {
     w.Refuse(StrCat("its bias has ", bias.count(), " numbers for ", count, " outputs"),
-             "give one for each output");
+             RQ_LATE_TEXT("give one for each output"));
   }
   return Tensor::Vector(std::vector<float>(static_cast<size_t>(count), bias.ToFloats()[0]));
 }
@@ -45,7 +46,7 @@ int32_t AddCodeWeights(Writer& w, const std::string& name, ConstantCodes weights
         changed[i] = std::max<int8_t>(changed[i], -127);
       }
       w.Note(StrCat(static_cast<int64_t>(lowest), " weights of '", name,
-                    "' are -127 instead of -128, which LiteRT does not allow"));
+                    RQ_LATE_TEXT("' are -127 instead of -128, which LiteRT does not allow")));
     }
   }
   Grid grid{w.code_type(), std::move(weights.scales), std::move(weights.zeros), axis};
@@ -83,8 +84,9 @@ int32_t AddCodeBias(Writer& w, const Value* bias, int64_t count, float input_sca
     const double scale = grid.scales[grid.scales.size() == 1 ? 0 : static_cast<size_t>(i)];
     const double code = std::nearbyint(numbers.AsDouble(i) / scale);
     if (!(std::abs(code) <= std::numeric_limits<int32_t>::max())) {
-      w.Refuse(StrCat("bias ", numbers.AsDouble(i), " is no int32 at the scale ", scale),
-               "give the weights of that channel a larger scale", bias);
+      w.Refuse(
+          StrCat("bias ", numbers.AsDouble(i), RQ_LATE_TEXT(" is no int32 at the scale "), scale),
+          RQ_LATE_TEXT("give the weights of that channel a larger scale"), bias);
     }
     codes.data<int32_t>()[i] = static_cast<int32_t>(code);
   }
