@@ -5,12 +5,14 @@
 #include "api/prepare.h"
 #include "api/read_quantized.h"
 #include "base/error.h"
+#include "ops/op.h"
 #include "ops/quantized/qonnx.h"
 #include "passes/runner.h"
 #include "quant/assign/assign.h"
 #include "quant/file/spell_pairs.h"
 #include "quant/graph/prepare.h"
 #include "quant/lower/expand_signs.h"
+#include "quant/weights/pack_weights.h"
 
 namespace requant {
 
@@ -50,6 +52,15 @@ QuantizedModel KeepFloat(const Graph& file) {
   options.recover = {};
   model.record = AssignConfigs(model.float_graph, options);
   return model;
+}
+
+Graph PackWeights(const Graph& graph) {
+  const bool rewrites =
+      std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+        const OpDef* op = node->domain.empty() ? nullptr : FindOp(*node);
+        return op != nullptr && op->rewrite != nullptr;
+      });
+  return rewrites ? PackTwoValues(PrepareForRun(graph).graph()) : PackTwoValues(WithFloats(graph));
 }
 
 }  // namespace requant

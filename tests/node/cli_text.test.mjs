@@ -65,6 +65,7 @@ const CALLS = {
   quantize: [MODEL, ...SAMPLES, '-o', at('q.onnx'), '--budget', '200'],
   train: [MODEL, ...SAMPLES, '-o', at('t.onnx'), '--epochs', '1'],
   pack: [MODEL, '-o', at('p.onnx')],
+  weights: [MODEL, '-o', at('w.onnx')],
   generate: [MODEL, '-o', at('g.json')],
   partition: [MODEL, '--backend', 'npu=MatMul', '-o', at('m.parts')],
   extract: [MODEL, '--to', 'head', '-o', at('e.onnx')],

@@ -38,6 +38,7 @@ import {
   type Request,
   type Response,
   packError,
+  buffersOf,
   packFeeds,
   unpackError,
   unpackFeeds,
@@ -317,16 +318,6 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     objects.delete(key);
   },
 };
-
-/** Buffers that nobody here uses any more, which are moved instead of copied. */
-function buffersOf(value: unknown): ArrayBuffer[] {
-  if (value instanceof Uint8Array) return [value.buffer as ArrayBuffer];
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.values(value)
-    .map((part) => (part as { data?: unknown } | null)?.data)
-    .filter((data): data is Uint8Array => ArrayBuffer.isView(data))
-    .map((data) => data.buffer as ArrayBuffer);
-}
 
 async function answer(call: Call, method: string, args: unknown[]): Promise<void> {
   try {
