@@ -14,11 +14,13 @@ namespace requant::tflite {
 /// The numbers of schema.fbs, BuiltinOperator. A k is before each name, since limits.h defines
 /// ARG_MAX.
 enum class Builtin : int32_t {
+// NOLINTBEGIN(bugprone-macro-parentheses): a name in parentheses is no enumerator
 #define OP(number, name, function, onnx) k##name = number,
 #define LACK(number, name, remedy) k##name = number,
 #include "tflite/operators.inc"
 #undef OP
 #undef LACK
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 /// The name of an operator, such as "CONV_2D".

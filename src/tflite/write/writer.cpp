@@ -173,7 +173,7 @@ Order Writer::NativeOrder(const Value* value) const {
 }
 
 Order Writer::OrderFor(const std::vector<Value*>& values, int64_t rank) const {
-  const Order plain = PlainOrder(rank);
+  Order plain = PlainOrder(rank);
   for (const Value* value : values) {
     if (value == nullptr || IsConstant(value) || RankOf(value) != rank) continue;
     if (NativeOrder(value) != plain) return NativeOrder(value);

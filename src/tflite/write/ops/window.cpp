@@ -42,8 +42,8 @@ bool IsSame(const Geometry& g) {
   return true;
 }
 
-Image PadImage(Writer& w, Image image, int64_t top, int64_t left, int64_t bottom, int64_t right,
-               bool least) {
+Image PadImage(Writer& w, const Image& image, int64_t top, int64_t left, int64_t bottom,
+               int64_t right, bool least) {
   const NetTensor from = w.tensor(image.tensor);
   Shape shape = image.shape;
   shape[1] += top + bottom;
@@ -66,7 +66,7 @@ Image PadImage(Writer& w, Image image, int64_t top, int64_t left, int64_t bottom
   return {padded, shape};
 }
 
-PaddedImage Padded(Writer& w, Image image, const Geometry& g, bool least) {
+PaddedImage Padded(Writer& w, const Image& image, const Geometry& g, bool least) {
   int64_t ends[3] = {0, 0, 0};
   bool none = true;
   for (const size_t axis : {1, 2}) {

@@ -29,12 +29,12 @@ struct PaddedImage {
 };
 /// Chooses SAME or VALID where they are the padding of `geometry`, else pads the image:
 /// with the least number (`least`), for a maximum, or with zeros.
-PaddedImage Padded(Writer& writer, Image image, const Geometry& geometry, bool least);
+PaddedImage Padded(Writer& writer, const Image& image, const Geometry& geometry, bool least);
 /// Whether SAME is the padding of that geometry: ceil(input / stride) windows, the larger half of
 /// the padding at the end (tensorflow/lite/kernels/padding.h).
 bool IsSame(const Geometry& geometry);
 /// Adds a PAD of the image.
-Image PadImage(Writer& writer, Image image, int64_t top, int64_t left, int64_t bottom,
+Image PadImage(Writer& writer, const Image& image, int64_t top, int64_t left, int64_t bottom,
                int64_t right, bool least);
 
 }  // namespace requant::tflite
