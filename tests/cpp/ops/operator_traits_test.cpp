@@ -8,12 +8,13 @@
 namespace requant {
 namespace {
 
-/// ONNX and ONNX Runtime name operators on codes in these ways; Lut,
-/// FixedPointMultiply and those of 16 bits are ours.
+/// ONNX and ONNX Runtime name operators on codes in these ways; Lut, FixedPointMultiply and those
+/// of 16 bits, Integer... and BitSerial... are ours.
 bool IsNamedAsOnIntegers(std::string_view name) {
   return name.starts_with("QLinear") || name == "QGemm" || name == "Lut" || name == "ConvInteger" ||
          name == "MatMulInteger" || name == "DynamicQuantizeLinear" || name == "SplitBytes" ||
-         name == "FixedPointMultiply" || name.ends_with("16");
+         name == "FixedPointMultiply" || name.ends_with("16") || name.starts_with("Integer") ||
+         name.starts_with("BitSerial");
 }
 
 TEST(OpTable, SaysWhichOperatorsComputeOnCodes) {
