@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tflite/tensor_types.h"
 
 namespace requant::tflite {
 
@@ -20,41 +21,6 @@ void InvalidTflite(std::string message, ErrorContext context) {
 }
 
 namespace {
-
-DType DTypeOfFile(TensorType type) {
-  switch (type) {
-    case TensorType::kFloat32:
-      return DType::kFloat32;
-    case TensorType::kFloat16:
-      return DType::kFloat16;
-    case TensorType::kBfloat16:
-      return DType::kBfloat16;
-    case TensorType::kFloat64:
-      return DType::kFloat64;
-    case TensorType::kInt8:
-      return DType::kInt8;
-    case TensorType::kUint8:
-      return DType::kUint8;
-    case TensorType::kInt16:
-      return DType::kInt16;
-    case TensorType::kUint16:
-      return DType::kUint16;
-    case TensorType::kInt32:
-      return DType::kInt32;
-    case TensorType::kUint32:
-      return DType::kUint32;
-    case TensorType::kInt64:
-      return DType::kInt64;
-    case TensorType::kUint64:
-      return DType::kUint64;
-    case TensorType::kBool:
-      return DType::kBool;
-    case TensorType::kInt4:
-      return DType::kInt4;
-    default:
-      return DType::kUndefined;
-  }
-}
 
 /// Flatbuffers read numbers at their own alignment, relative to the start of the file.
 SharedBytes Aligned(const SharedBytes& file) {
@@ -177,7 +143,7 @@ FileTensor File::ReadTensor(const TableView& table, size_t index) {
   tensor.name = table.Text(Field::kName);
   if (tensor.name.empty()) tensor.name = StrCat(RQ_LATE_TEXT("tensor_"), index);
   tensor.type = static_cast<TensorType>(table.Get<int8_t>(Field::kType, 0));
-  tensor.dtype = DTypeOfFile(tensor.type);
+  tensor.dtype = DTypeOf(tensor.type);
   tensor.variable = table.Flag(Field::kIsVariable);
   const auto dims = table.List<int32_t>(Field::kShape);
   const auto signature = table.List<int32_t>(Field::kShapeSignature);

@@ -30,7 +30,7 @@ struct TfliteFile {
 /// Writes a float graph, or one with Q/DQ pairs, for LiteRT (tensorflow/lite/schema/schema.fbs,
 /// version 3). All shapes are known. Values between Q/DQ pairs become tensors of int8 codes (codes
 /// of uint8 are moved by 128), weights int8 with a scale for each output channel, biases int32.
-/// What LiteRT does not compute on codes it computes on floats, which the report says.
+/// An operator that LiteRT does not compute on codes is written on floats, which the report says.
 ///
 /// Throws kUnsupported for what such a file cannot hold, naming node, value and remedy.
 TfliteFile WriteTflite(const Graph& graph, const TfliteOptions& options);

@@ -1,4 +1,4 @@
-// The tables of docs/quantization.md about trained transformers. Prints Markdown.
+// Prints the tables of docs/quantization.md about trained transformers as Markdown.
 //
 //   node tests/bench/trained.mjs [--table vit|lm|weights] [--rows REGEX] [--folder build/trained]
 //     [--images N] [--windows N] [--calibration N] [--ort] [--layers]

@@ -5,8 +5,9 @@ const RUNS = 4;
 const STOPPED = /Out of bounds memory access/;
 
 /**
- * What `attempt()` resolves to. In WebKit it runs again, up to three times, while `holds(result)` is false or it
- * stopped with an access out of bounds, and `t` says so; the last result is returned, whether it holds or not.
+ * Resolves to the result of `attempt()`. In WebKit the attempt runs again, up to three times, while `holds(result)`
+ * is false or it stopped with an access out of bounds, and `t` says so; the last result is returned, whether it
+ * holds or not.
  */
 export async function settled(browser, t, attempt, holds) {
   if (browser.name !== 'WebKit') return attempt();

@@ -1,4 +1,4 @@
-// What 8 and 4 bits cost the trained transformers of tests/transformers/train_vit.py and train_lm.py.
+// Bounds how much 8 and 4 bits cost the trained transformers of tests/transformers/train_vit.py and train_lm.py.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

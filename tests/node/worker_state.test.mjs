@@ -1,4 +1,4 @@
-// What runs remember in a Worker, and decoders whose session is there.
+// A Worker keeps the state of runs, also for decoders whose session is there.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

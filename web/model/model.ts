@@ -95,7 +95,7 @@ export interface WeightLayer {
   name: string;
   /** Whether samples decided. */
   calibrated: boolean;
-  /** What was chosen, or why samples did not decide. */
+  /** Says what was chosen, or why samples did not decide. */
   detail: string;
   /**
    * The squared error of the operator's output relative to its square, on the samples and up to 64 columns: of

@@ -14,7 +14,7 @@ export interface TfliteOptions {
    */
   layout?: 'channels-last' | 'onnx';
   /**
-   * What a quantized model takes and gives: `'float32'` (default), or `'codes'`, int8 with the scale and the
+   * The numbers that a quantized model takes and gives: `'float32'` (default), or `'codes'`, int8 with the scale and the
    * zero point that the report names.
    */
   ends?: 'float32' | 'codes';

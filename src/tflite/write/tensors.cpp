@@ -6,50 +6,11 @@
 #include "base/late_text.h"
 #include "base/str_cat.h"
 #include "tensor/half.h"
+#include "tflite/tensor_types.h"
 #include "tflite/write/writer.h"
 
 namespace requant::tflite {
 namespace {
-
-TensorType TypeOfData(const Tensor& data) {
-  switch (data.dtype()) {
-    case DType::kInt32:
-      return TensorType::kInt32;
-    case DType::kInt64:
-      return TensorType::kInt64;
-    case DType::kBool:
-      return TensorType::kBool;
-    case DType::kInt8:
-      return TensorType::kInt8;
-    case DType::kUint8:
-      return TensorType::kUint8;
-    case DType::kInt16:
-      return TensorType::kInt16;
-    case DType::kFloat16:
-      return TensorType::kFloat16;
-    default:
-      return TensorType::kFloat32;
-  }
-}
-
-const char* NameOf(TensorType type) {
-  switch (type) {
-    case TensorType::kInt32:
-      return "int32";
-    case TensorType::kInt64:
-      return "int64";
-    case TensorType::kBool:
-      return "bool";
-    case TensorType::kInt8:
-      return "int8";
-    case TensorType::kUint8:
-      return "uint8";
-    case TensorType::kInt16:
-      return "int16";
-    default:
-      return "float32";
-  }
-}
 
 /// "NHWC" where channels are last, "NCHW" where they are second, "" for other ranks.
 const char* LayoutName(const Order& order) {
@@ -72,11 +33,9 @@ int32_t Writer::AddTensor(std::string name, TensorType type, Shape shape, Grid g
 }
 
 int32_t Writer::AddConstant(std::string name, Tensor data, Grid grid) {
-  const TensorType type = TypeOfData(data);
-  if (type == TensorType::kFloat32 && data.dtype() != DType::kFloat32) {
-    Refuse(StrCat("'", name, "' has the type ", DTypeName(data.dtype())),
-           RQ_LATE_TEXT("use float32, int32 or int64 there"));
-  }
+  // AddFloats makes halves, which only constants may be.
+  const TensorType type =
+      data.dtype() == DType::kFloat16 ? TensorType::kFloat16 : FileType(data.dtype(), name);
   const int32_t index = AddTensor(std::move(name), type, data.shape(), std::move(grid));
   NetTensor& made = net_.tensors.back();
   made.type = type;
@@ -185,7 +144,11 @@ std::string Writer::Report() const {
     for (const Value* value : values) {
       if (value->is_constant() && graph_.IsInput(value)) continue;
       const NetTensor& end = tensor(tensors[i++]);
-      json.BeginObject().Key("name").String(value->name).Key("type").String(NameOf(end.type));
+      json.BeginObject()
+          .Key("name")
+          .String(value->name)
+          .Key("type")
+          .String(DTypeName(DTypeOf(end.type)));
       json.Key("dims").BeginArray();
       for (const int64_t dim : end.shape) json.Int(dim);
       json.EndArray().Key("layout").String(LayoutName(ends_.at(value)));

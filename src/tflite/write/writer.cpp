@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tflite/tensor_types.h"
 #include "tflite/write/operators.h"
 
 namespace requant::tflite {
@@ -95,26 +96,24 @@ Shape Writer::ShapeOf(const Value* value) const {
   return value->type.StaticShape();
 }
 
-TensorType Writer::TypeOf(const Value* value) const {
-  switch (value->type.dtype) {
+TensorType Writer::FileType(DType dtype, const std::string& name, const Value* value) const {
+  switch (dtype) {
     case DType::kFloat32:
-      return TensorType::kFloat32;
     case DType::kInt32:
-      return TensorType::kInt32;
     case DType::kInt64:
-      return TensorType::kInt64;
     case DType::kBool:
-      return TensorType::kBool;
     case DType::kInt8:
-      return TensorType::kInt8;
     case DType::kUint8:
-      return TensorType::kUint8;
     case DType::kInt16:
-      return TensorType::kInt16;
+      return *TensorTypeOf(dtype);
     default:
-      Refuse(StrCat("'", value->name, "' has the type ", DTypeName(value->type.dtype)),
+      Refuse(StrCat("'", name, "' has the type ", DTypeName(dtype)),
              RQ_LATE_TEXT("use float32, int32 or int64 there"), value);
   }
+}
+
+TensorType Writer::TypeOf(const Value* value) const {
+  return FileType(value->type.dtype, value->name, value);
 }
 
 std::optional<Grid> Writer::GridOfPair(const Node& pair) const {

@@ -52,7 +52,7 @@ struct ConstantCodes {
   int64_t axis = 0;  ///< of the codes, where there are several scales
 };
 
-/// What one operator of TFLite computes beside a node.
+/// The nodes behind a node that one operator of TFLite computes as well.
 struct Tail {
   Value* value = nullptr;  ///< the value that the operator makes
   Activation activation = Activation::kNone;
@@ -135,6 +135,9 @@ class Writer {
   int32_t Dequantized(int32_t index, const std::string& name);
   /// Codes or floats on another grid, by QUANTIZE.
   int32_t Quantized(int32_t index, const Grid& grid, const std::string& name);
+  /// The type in the file of a value or constant of that name. Refuses types that LiteRT's
+  /// operators do not take.
+  TensorType FileType(DType dtype, const std::string& name, const Value* value = nullptr) const;
   TensorType TypeOf(const Value* value) const;
 
   // --- the report
