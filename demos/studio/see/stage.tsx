@@ -127,10 +127,13 @@ export function Stage(props: {
   }, [scene]);
 
   useEffect(() => {
+    // An effect runs after its render, perhaps after the next key: it follows the newest choice.
+    const latest = selected.peek();
+    const box = latest === undefined ? undefined : ids.get(latest);
     const now = current.current;
     const isTerminal = now !== undefined && scene.box(now)?.node === undefined;
-    if (!(isTerminal && chosen === undefined)) current.current = chosen;
-    if (chosen !== undefined) view.reveal(scene.placed(chosen));
+    if (!(isTerminal && box === undefined)) current.current = box;
+    if (box !== undefined) view.reveal(scene.placed(box));
     redraw();
   }, [scene, chosen]);
   useEffect(redraw, [paint, own, colours, failed, measures]);
