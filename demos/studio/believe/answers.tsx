@@ -30,7 +30,14 @@ function usePrepared(sample: number): Prepared | undefined {
   const [prepared, setPrepared] = useState<Prepared | undefined>(undefined);
   useEffect(() => {
     if (!given?.prepared || !settings) return;
-    given.prepared(sample, settings).then(setPrepared, () => {});
+    let current = true;
+    given.prepared(sample, settings).then(
+      (made) => current && setPrepared(made),
+      () => {},
+    );
+    return () => {
+      current = false;
+    };
   }, [given, settings, sample]);
   return prepared;
 }
