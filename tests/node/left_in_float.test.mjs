@@ -195,7 +195,13 @@ output %y
   };
   const nothing = (method) =>
     `the recovery method '${method}' found nothing in this network to work on`;
-  for (const method of ['equalize', 'equalize_relu6', 'channel_split', 'equalize_activations']) {
+  for (const method of [
+    'equalize',
+    'equalize_relu6',
+    'channel_split',
+    'smooth_quant',
+    'equalize_activations',
+  ]) {
     assert.deepEqual(await warningsOf(model, { recover: [method] }), [nothing(method)]);
   }
   for (const method of [

@@ -49,7 +49,7 @@ export class Calibration {
   #finished = false;
   /**
    * How often every sample must be shown: 1, or 2 when an observer needs a histogram; two more with the
-   * recovery method 'equalize_activations', whose passes come first.
+   * recovery methods 'smooth_quant' and 'equalize_activations', whose passes come first.
    */
   readonly passes: number;
 

@@ -67,7 +67,7 @@ export const quantizeOptions = {
    */
   operators: other<Readonly<Record<string, OperatorConfig | null>>>(),
   /**
-   * Recovery methods; [] for none. Default 'round_weights' and 'bias_correction', and with 7 bits or more and
+   * Recovery methods; [] for none. Default 'smooth_quant', 'round_weights' and 'bias_correction', and with 7 bits or more and
    * float outputs 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto'
    * also 'float_start', 'float_end' and 'empirical_bias', on 64.
    */
@@ -75,6 +75,7 @@ export const quantizeOptions = {
     'equalize',
     'equalize_relu6',
     'channel_split',
+    'smooth_quant',
     'equalize_activations',
     'round_weights',
     'refit_scales',
@@ -127,7 +128,7 @@ export type Target = NonNullable<QuantizeConfig['target']>;
 
 /**
  * A method that recovers accuracy; see docs/quantization.md. Other tools call `equalize` cross-layer
- * equalization, `channel_split` outlier channel splitting, `equalize_activations` SmoothQuant,
+ * equalization, `channel_split` outlier channel splitting, `smooth_quant` and `equalize_activations` SmoothQuant,
  * `round_weights` GPTQ, `refit_scales` a least-squares fit of scales, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
  * LSQ (of activations), `block_reconstruction` BRECQ with QDrop, and `empirical_bias` empirical bias
  * correction.

@@ -36,7 +36,7 @@ type ParsedOperator = Omit<OperatorConfig, 'inputs' | 'outputs'> & {
   outputs?: Record<string, ParsedSlot>;
 };
 
-const integerRecovery: readonly Recovery[] = ['round_weights', 'bias_correction'];
+const integerRecovery: readonly Recovery[] = ['smooth_quant', 'round_weights', 'bias_correction'];
 const defaultRecovery: readonly Recovery[] = [...integerRecovery, 'float_sums', 'float_answers'];
 const autoRecovery: readonly Recovery[] = [
   ...integerRecovery,

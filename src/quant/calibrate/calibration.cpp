@@ -61,7 +61,12 @@ Calibration::Calibration(Graph& graph, QuantizationRecord& record, const Quantiz
       methods_(methods),
       wanted_samples_(methods.samples()) {
   for (const RecoveryRow* row : methods.At(RecoveryStage::kMeasure)) {
-    rewritings_.push_back({row, row->measure(graph, record), first_pass_});
+    std::unique_ptr<SampleRewriter> rewriter = row->measure(graph, record);
+    if (rewriter->passes() == 0) {
+      WarnOfIdle(row->name, options, record);
+      continue;
+    }
+    rewritings_.push_back({row, std::move(rewriter), first_pass_});
     first_pass_ = rewritings_.back().end_pass();
   }
   const std::set<const Value*> soi = ShapeOrIndexValues(graph);
@@ -165,7 +170,6 @@ void Calibration::RewriteBefore(int pass) {
     one.applied = any = true;
     const SampleRewriter::Result result = one.rewriter->Apply();
     record_.recovery.push_back({one.row->name, result.before_db, result.after_db, result.detail});
-    if (result.idle) WarnOfIdle(one.row->name, options_, record_);
   }
   if (!any || pass < first_pass_ || seen_.moments.empty() || seen_.samples.empty()) return;
   // Every shard has the first sample: the units of exact sums come from it.

@@ -46,11 +46,10 @@ class SampleRewriter {
   struct Result {
     double before_db = 0, after_db = 0;
     std::string detail;
-    bool idle = false;  // the network has nothing that the method works on
   };
 
   virtual ~SampleRewriter() = default;
-  /// How often it wants to see the samples.
+  /// How often it wants to see the samples; 0 if the network has nothing that the method works on.
   virtual int passes() const = 0;
   /// Whether the sample of that index says anything in that pass.
   virtual bool Wants(int pass, int64_t sample) const = 0;

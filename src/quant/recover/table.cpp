@@ -8,6 +8,8 @@ Rewritten EqualizeThroughClips(Graph& graph, const QuantizeOptions& options);
 Rewritten SplitChannels(Graph& graph, const QuantizeOptions& options);
 std::unique_ptr<SampleRewriter> MakeActivationEqualizer(Graph& graph,
                                                         const QuantizationRecord& record);
+std::unique_ptr<SampleRewriter> MakeTransformerEqualizer(Graph& graph,
+                                                         const QuantizationRecord& record);
 void RoundLayer(LayerWeights& layer, LayerNoise& noise);
 void RefitScales(LayerWeights& layer, LayerNoise& noise);
 void CorrectBias(LayerWeights& layer, LayerNoise& noise);
@@ -47,7 +49,9 @@ constexpr RecoveryRow kRecoveries[] = {
     Graphwise("equalize_relu6", &EqualizeThroughClips),
     // Outlier channel splitting.
     Graphwise("channel_split", &SplitChannels),
-    // SmoothQuant; the strength is chosen by the layers' errors.
+    // SmoothQuant; the strength is chosen by the layers' errors. The first works behind
+    // normalizations and through gated products alone, the second on all layers.
+    Measured("smooth_quant", &MakeTransformerEqualizer),
     Measured("equalize_activations", &MakeActivationEqualizer),
     // Error feedback over second moments, as GPTQ (OBQ) does it.
     Rounding("round_weights", &RoundLayer),

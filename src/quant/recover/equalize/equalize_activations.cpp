@@ -1,4 +1,5 @@
-// Before: maker -> x -> (Relu, Clip, Add, pool) -> reader, where the channels of x have different
+// Before: maker -> x -> (Relu, Clip, Add, Mul, pool) -> reader, where the channels of x have
+// different
 //   ranges
 // After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
 //   c are divided by f_c
@@ -55,9 +56,10 @@ bool IsWatched(const Value& value) {
 /// and errors are kept by sample.
 class ActivationEqualizer : public SampleRewriter {
  public:
-  /// Changes the graph's constants in Apply().
-  ActivationEqualizer(Graph& graph, const QuantizationRecord& record);
-  int passes() const override { return 2; }
+  /// Changes the graph's constants in Apply(). With `only_transformers` it leaves groups alone that
+  /// are not IsOfTransformer().
+  ActivationEqualizer(Graph& graph, const QuantizationRecord& record, bool only_transformers);
+  int passes() const override { return groups_.empty() ? 0 : 2; }
   bool Wants(int pass, int64_t sample) const override;
   std::vector<std::string> Values(int pass) const override;
   void Observe(int pass, int64_t sample, const std::string& value, const Tensor& tensor) override;
@@ -74,10 +76,11 @@ class ActivationEqualizer : public SampleRewriter {
   std::vector<ScalingTrial> groups_;
 };
 
-ActivationEqualizer::ActivationEqualizer(Graph& graph, const QuantizationRecord& record)
+ActivationEqualizer::ActivationEqualizer(Graph& graph, const QuantizationRecord& record,
+                                         bool only_transformers)
     : record_(record) {
   for (ScalingGroup& scaling : FindScalingGroups(graph)) {
-    if (!IsUseful(scaling, record)) continue;
+    if (!IsUseful(scaling, record) || (only_transformers && !IsOfTransformer(scaling))) continue;
     ScalingTrial group;
     group.low.assign(static_cast<size_t>(scaling.channels), 0);
     group.high = group.low;
@@ -288,7 +291,6 @@ SampleRewriter::Result ActivationEqualizer::Apply() {
   const double count = std::max<double>(1, static_cast<double>(layers));
   result.before_db = -10 * std::log10(before / count + 1e-30);
   result.after_db = -10 * std::log10(after / count + 1e-30);
-  result.idle = groups_.empty();
   result.detail = StrCat(changed, " of ", groups_.size(), " groups of channels equalized");
   return result;
 }
@@ -297,7 +299,12 @@ SampleRewriter::Result ActivationEqualizer::Apply() {
 
 std::unique_ptr<SampleRewriter> MakeActivationEqualizer(Graph& graph,
                                                         const QuantizationRecord& record) {
-  return std::make_unique<ActivationEqualizer>(graph, record);
+  return std::make_unique<ActivationEqualizer>(graph, record, false);
+}
+
+std::unique_ptr<SampleRewriter> MakeTransformerEqualizer(Graph& graph,
+                                                         const QuantizationRecord& record) {
+  return std::make_unique<ActivationEqualizer>(graph, record, true);
 }
 
 }  // namespace requant

@@ -21,9 +21,12 @@ bool IsLayer(const Node& node) {
 }
 
 bool IsLayerNormalization(const Node& node) {
-  return node.Is(Op::kLayerNormalization) && node.attributes.Int("axis", -1) == -1 &&
-         IsOwnConstant(node, 1) && node.constant(1)->rank() == 1 &&
-         (node.input(2) == nullptr || IsOwnConstant(node, 2)) && node.outputs.size() == 1;
+  const bool is_normalization = node.Is(Op::kLayerNormalization) ||
+                                node.Is(Op::kRMSNormalization) ||
+                                node.Is(Op::kSimplifiedLayerNormalization);
+  return is_normalization && node.attributes.Int("axis", -1) == -1 && IsOwnConstant(node, 1) &&
+         node.constant(1)->rank() == 1 && (node.input(2) == nullptr || IsOwnConstant(node, 2)) &&
+         node.outputs.size() == 1;
 }
 
 bool IsClip(const Node& node) {
@@ -39,11 +42,30 @@ bool IsPool(const Node& node) {
          (node.Is(Op::kMaxPool) && node.outputs.size() == 1);
 }
 
+/// Whether the operator is f(c * x) = c * f(x) for c > 0, channel by channel, in its slot 0.
+bool IsHomogeneous(const Node& node) {
+  return node.Is(Op::kRelu) || node.Is(Op::kLeakyRelu) ||
+         (node.Is(Op::kPRelu) && node.constant(1)) || IsPool(node);
+}
+
 bool SameShapes(const Node& node) {
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&node](const Value* input) {
     return input && !input->is_constant() && input->type.shape &&
            input->type.shape == node.outputs[0]->type.shape;
   });
+}
+
+/// Whether the operator multiplies two different computed values.
+bool IsProduct(const Node& node) {
+  return node.Is(Op::kMul) && node.inputs.size() == 2 && node.inputs[0] != node.inputs[1] &&
+         !node.inputs[0]->is_constant() && !node.inputs[1]->is_constant();
+}
+
+/// Whether the axis has the same known size in both values, so that no channel is repeated.
+bool SameAxis(const Value& a, const Value& b, int axis) {
+  const auto at = static_cast<size_t>(axis);
+  return RankOf(a) == RankOf(b) && at < RankOf(a) && (*a.type.shape)[at].known() &&
+         (*a.type.shape)[at] == (*b.type.shape)[at];
 }
 
 /// Whether the operator converts [N, C, 1, 1] to [N, C].
@@ -73,7 +95,9 @@ class Explorer {
       done_.clear();  // the reason why an earlier group failed applies to this one as well
       const Value* output = node->outputs[0];
       Visit(output, node->Is(Op::kConv) ? 1 : static_cast<int>(RankOf(*output)) - 1);
-      if (good_ && !group_.readers.empty() && SameChannels()) groups.push_back(group_);
+      if (!good_ || group_.readers.empty() || !SameChannels()) continue;
+      for (const auto& [value, axis] : group_.axes) taken_.insert(value);
+      groups.push_back(group_);
     }
     return groups;
   }
@@ -86,7 +110,8 @@ class Explorer {
       return;
     }
     seen_.insert(value);
-    good_ = good_ && axis > 0 && RankOf(*value) > 0 && !graph_.IsOutput(value) && value->producer;
+    good_ = good_ && !taken_.contains(value) && axis > 0 && RankOf(*value) > 0 &&
+            !graph_.IsOutput(value) && value->producer;
     if (!good_) return;
     Node& maker = *value->producer;
     if (IsLayer(maker) || IsLayerNormalization(maker)) {
@@ -116,9 +141,13 @@ class Explorer {
       Visit(output, 1);
       return;
     }
+    if (IsProduct(node)) {
+      ThroughProduct(node);
+      return;
+    }
     const bool clip = IsClip(node);
     const bool sum = node.Is(Op::kAdd) && SameShapes(node);
-    if (!clip && !sum && !node.Is(Op::kRelu) && !IsPool(node)) {
+    if (!clip && !sum && !IsHomogeneous(node)) {
       good_ = false;
       return;
     }
@@ -138,10 +167,36 @@ class Explorer {
     Visit(output, axis);
   }
 
+  /// Visits the product and the one of its operands that carries the factors. An operand that the
+  /// group has is the carrier; else it is the one that a layer makes.
+  void ThroughProduct(const Node& node) {
+    const Value* const left = node.inputs[0];
+    const Value* const right = node.inputs[1];
+    const bool has_left = group_.axes.contains(left);
+    const bool has_right = group_.axes.contains(right);
+    const auto is_layers = [](const Value* value) {
+      return value->producer && IsLayer(*value->producer);
+    };
+    // Two carriers would multiply the product by the square of the factors.
+    if (has_left && has_right) {
+      good_ = false;
+      return;
+    }
+    const Value* const output = node.outputs[0];
+    const Value* carrier = has_left ? left : has_right ? right : is_layers(left) ? left : right;
+    const auto known = group_.axes.find(has_left || has_right ? carrier : output);
+    const int axis = known->second;
+    good_ = good_ && SameAxis(*carrier, *output, axis);
+    if (!good_) return;
+    group_.gated = true;
+    Visit(carrier, axis);
+    Visit(output, axis);
+  }
+
   bool SameChannels() {
     for (Node* node : group_.makers) {
       const int64_t count = node->Is(Op::kConv)                      ? node->constant(1)->dim(0)
-                            : node->Is(Op::kLayerNormalization)      ? node->constant(1)->count()
+                            : IsLayerNormalization(*node)            ? node->constant(1)->count()
                             : node->attributes.Int("transB", 0) != 0 ? node->constant(1)->dim(0)
                                                                      : node->constant(1)->dim(1);
       if (group_.channels == 0) group_.channels = count;
@@ -153,6 +208,7 @@ class Explorer {
 
   const Graph& graph_;
   std::set<const Value*> seen_;
+  std::set<const Value*> taken_;  // those of the groups that were found
   std::set<const Node*> done_;
   ScalingGroup group_;
   bool good_ = true;
@@ -161,5 +217,10 @@ class Explorer {
 }  // namespace
 
 std::vector<ScalingGroup> FindScalingGroups(const Graph& graph) { return Explorer(graph).Run(); }
+
+bool IsOfTransformer(const ScalingGroup& group) {
+  return group.gated || std::any_of(group.makers.begin(), group.makers.end(),
+                                    [](const Node* node) { return IsLayerNormalization(*node); });
+}
 
 }  // namespace requant

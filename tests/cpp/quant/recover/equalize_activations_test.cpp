@@ -167,6 +167,67 @@ TEST(EqualizeActivations, ThroughClipsAndSums) {
             CountOps(LowerToInteger(plain).graph(), "QLinearConv"));
 }
 
+/// A gated block, down(silu(gate(x)) * up(x)), whose product has a few loud channels, as those of
+/// trained language models do.
+Graph GatedBlock() {
+  Builder b;
+  Noise noise(5);
+  constexpr int64_t kWidth = 24;
+  constexpr int64_t kHidden = 48;
+  Value* x = b.Input("x", {2, 12, kWidth});
+  const auto dense = [&](Value* in, const std::string& name, int64_t from, int64_t to) {
+    Tensor weights = noise.Make({from, to});
+    for (int64_t i = 0; i < weights.count(); ++i) weights.data<float>()[i] *= 0.3f;
+    return b.Op("MatMul", {in, b.Const(name + "_w", weights)}, name);
+  };
+  Value* normal = b.Op("RMSNormalization", {x, b.Const("gain", noise.Make({kWidth}))}, "normal");
+  Value* gate = dense(normal, "gate", kWidth, kHidden);
+  Value* silu = b.Op("Mul", {gate, b.Op("Sigmoid", {gate}, "sigmoid")}, "silu");
+  Value* up = dense(normal, "up", kWidth, kHidden);
+  Value* product = b.Op("Mul", {silu, up}, "product");
+  b.graph.AddOutput(dense(product, "y", kHidden, kWidth));
+  for (const char* name : {"up_w", "y_w"}) {
+    Tensor& weights = b.graph.FindValue(name)->constant;
+    const bool is_up = std::string(name) == "up_w";
+    for (int64_t i = 0; i < weights.count(); ++i) {
+      const int64_t channel = is_up ? i % kHidden : i / kWidth;
+      if (channel % 16 == 0) weights.data<float>()[i] *= is_up ? 40.0f : 1 / 40.0f;
+    }
+  }
+  b.graph.opsets[""] = 23;
+  return std::move(b.graph);
+}
+
+TEST(EqualizeActivations, ThroughTheProductOfAGatedBlock) {
+  const Graph graph = GatedBlock();
+  const Quantizer typed(FloatModel(graph), {});
+  const std::vector<ScalingGroup> groups = FindScalingGroups(typed.graph());
+  ASSERT_EQ(groups.size(), 2u);  // behind the normalization, and between up and y
+  const auto gated = std::find_if(groups.begin(), groups.end(),
+                                  [](const ScalingGroup& group) { return group.channels == 48; });
+  ASSERT_NE(gated, groups.end());
+  ASSERT_EQ(gated->makers.size(), 1u);
+  EXPECT_EQ(gated->makers[0]->inputs[1]->name, "up_w");
+  const QuantizedModel plain = Equalized(graph, {});
+  const QuantizedModel equal = Equalized(graph, {"equalize_activations"});
+  EXPECT_GT(Snr(graph, equal.float_graph), 100);
+  EXPECT_GT(Snr(graph, LowerToInteger(equal).graph()),
+            Snr(graph, LowerToInteger(plain).graph()) + 6);
+}
+
+/// Both operands of a product cannot carry the same factors: their squares would come out.
+TEST(EqualizeActivations, ProductsOfOneGroupAreLeftAlone) {
+  for (const bool same : {true, false}) {
+    Builder b;
+    Noise noise(6);
+    Value* a = b.Conv(b.Input("x", {1, 3, 4, 4}), "a", {4, 3, 1, 1}, 0, noise);
+    Value* other = same ? a : b.Op("Relu", {a}, "relu");
+    b.graph.AddOutput(b.Conv(b.Op("Mul", {a, other}, "square"), "y", {2, 4, 1, 1}, 0, noise));
+    const Quantizer typed(FloatModel(b.graph), {});
+    EXPECT_TRUE(FindScalingGroups(typed.graph()).empty());
+  }
+}
+
 /// Values that a graph output, a constant operand or a second kind of axis meets are left alone.
 TEST(EqualizeActivations, WhatStopsIt) {
   for (const char* what : {"nothing", "output", "sigmoid", "bias"}) {
