@@ -59,6 +59,7 @@ Calibration::Calibration(Graph& graph, QuantizationRecord& record, const Quantiz
       record_(record),
       options_(options),
       methods_(methods),
+      lengths_(graph),
       wanted_samples_(methods.samples()) {
   for (const RecoveryRow* row : methods.At(RecoveryStage::kMeasure)) {
     std::unique_ptr<SampleRewriter> rewriter = row->measure(graph, record);
@@ -337,6 +338,7 @@ void Calibration::EndSample(int pass) {
 }
 
 void Calibration::Keep(const TensorMap& feeds) {
+  if (!probing_) lengths_.See(feeds);
   if (probing_ || static_cast<int64_t>(seen_.samples.size()) >= wanted_samples_) return;
   size_t bytes = 0;
   for (const auto& [name, tensor] : feeds) bytes += tensor.bytes();
@@ -353,6 +355,8 @@ Calibrated Calibration::Finish() {
     record_.warnings.push_back(
         "there was one calibration sample, whose ranges others may exceed: give some hundred");
   }
+  const std::string of_lengths = seen_.slots.empty() ? "" : lengths_.Warning();
+  if (!of_lengths.empty()) record_.warnings.push_back(of_lengths);
   RewriteBefore(first_pass_);
   SettleConcats();
   finished_ = true;

@@ -15,6 +15,7 @@
 
 #include "interpret/interpreter.h"
 #include "quant/calibrate/separate_concats.h"
+#include "quant/calibrate/token_lengths.h"
 #include "quant/config/record.h"
 #include "quant/config/settings.h"
 #include "quant/observers/moments.h"
@@ -114,6 +115,7 @@ class Calibration {
   const RecoveryMethods& methods_;
 
   Calibrated seen_;
+  TokenLengths lengths_;
   std::map<std::string, std::vector<int>> watched_;               // value -> configs
   std::map<std::string, std::unique_ptr<Observer>> around_;       // by value (separate_concats.h)
   std::map<std::string, ChannelRanges> by_channel_;               // the same

@@ -8,7 +8,7 @@
 namespace requant {
 namespace {
 
-constexpr uint32_t kStateMagic = 0x53715232;  // "2RqS"
+constexpr uint32_t kStateMagic = 0x53715233;  // "3RqS"
 
 /// FNV-1a.
 void Hash(uint64_t& hash, std::string_view text) {
@@ -46,6 +46,7 @@ void Calibration::Fields(int pass, StateBytes& state) {
     if (pass >= one.first_pass) one.rewriter->Fields(state, pass - one.first_pass);
   }
   if (pass == 0) {
+    lengths_.Fields(state);
     KeptFields(state);
   } else if (pass < first_pass_) {
     // A shard of the next pass needs the first sample (RewriteBefore).
@@ -135,6 +136,7 @@ void Calibration::MergeState(int pass, std::span<const uint8_t> bytes) {
   later.Fields(pass, state);
   samples_[static_cast<size_t>(pass)] += later.samples_[static_cast<size_t>(pass)];
   if (pass == 0) {
+    lengths_.Merge(later.lengths_);
     for (const TensorMap& sample : later.seen_.samples) Keep(sample);
   }
   if (const Rewriting* one = RewritingIn(pass)) {
