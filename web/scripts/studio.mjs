@@ -25,7 +25,7 @@ const isolation = {
 const isShell = (file) => /\.(html|css|js)$/.test(file) && !file.includes('elk');
 
 /** Whether a file is of another engine, which loads when the user asks for it, and is not kept for offline use. */
-const isOther = (file) => /\/ort[-_]/.test(file);
+const isOther = (file) => /\/(ort|litert)[-_]/.test(file);
 
 /** Writes the names of all files into the service worker, which keeps them for use without a network. */
 const offlineFiles = {

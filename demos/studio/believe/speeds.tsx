@@ -1,9 +1,17 @@
-// Times of both networks on this device, in this engine and, if the user asks for it, in another one.
+// Times of both networks on this device, in this engine and, if the user asks for them, in others.
 
 import { formatMs } from 'requant/report';
-import { measureOther } from '../engine/others.js';
+import { measureOther, titleOf } from '../engine/others.js';
 import { emptyFeeds, mayUseThreads, measureWith } from '../engine/speed.js';
-import { type Other, type Result, job, model, preparation, samples } from '../state/store.js';
+import {
+  type Other,
+  type OtherName,
+  type Result,
+  job,
+  model,
+  preparation,
+  samples,
+} from '../state/store.js';
 
 const threadsText = (threads: number) => (threads === 1 ? 'one thread' : `${threads} threads`);
 
@@ -12,7 +20,7 @@ function otherText({ ms, error }: Other['float']): string {
 }
 
 export function Speeds({ now }: { now: Result }) {
-  const { speed, other } = now;
+  const { speed, others = {} } = now;
   if (!speed) return null;
   const busy = job.value !== undefined;
   const threads = Math.max(speed.float.threads, speed.quantized.threads);
@@ -23,8 +31,8 @@ export function Speeds({ now }: { now: Result }) {
   const ours = async (count: 1 | 'auto') => {
     if (!busy) await measureWith(count, await feedsOf());
   };
-  const theirs = async (count: 1 | 'auto') => {
-    if (!busy) await measureOther(count, await feedsOf());
+  const theirs = async (name: OtherName, count: 1 | 'auto') => {
+    if (!busy) await measureOther(name, count, await feedsOf());
   };
   const button = (text: string, action: () => Promise<void>) => (
     <button type="button" class="button" aria-disabled={busy} onClick={() => void action()}>
@@ -50,26 +58,29 @@ export function Speeds({ now }: { now: Result }) {
               <td>{formatMs(speed.float.total)}</td>
               <td>{formatMs(speed.quantized.total)}</td>
             </tr>
-            {other && (
-              <tr>
-                <th scope="row">ONNX Runtime Web, {threadsText(other.threads)}</th>
+            {(Object.entries(others) as [OtherName, Other][]).map(([name, other]) => (
+              <tr key={name}>
+                <th scope="row">
+                  {titleOf(name)}, {threadsText(other.threads)}
+                </th>
                 <td>{otherText(other.float)}</td>
                 <td>{otherText(other.quantized)}</td>
               </tr>
-            )}
+            ))}
           </tbody>
         </table>
       </div>
       <p class="hint">
-        Requant: the sum of the operators’ times, both networks in turns. ONNX Runtime Web: the
-        median of up to 25 runs of the files that you can take; it is 13 MB, and loads when you ask
-        for it.
+        Requant: the sum of the operators’ times, both networks in turns. The others: the median of
+        up to 25 runs of the files that you can take. ONNX Runtime Web is 13 MB and runs .onnx
+        files, LiteRT.js is 10 MB and runs .tflite files; each loads when you ask for it.
       </p>
       <div class="buttons">
         {mayUseThreads() && button('Measure with threads', () => ours('auto'))}
         {mayUseThreads() && button('Measure on one thread', () => ours(1))}
-        {button('Measure ONNX Runtime Web', () => theirs(1))}
-        {mayUseThreads() && button('ONNX Runtime Web with threads', () => theirs('auto'))}
+        {button('Measure ONNX Runtime Web', () => theirs('ort', 1))}
+        {mayUseThreads() && button('ONNX Runtime Web with threads', () => theirs('ort', 'auto'))}
+        {button('Measure LiteRT.js', () => theirs('litert', 1))}
       </div>
       {!mayUseThreads() && (
         <p class="muted small">

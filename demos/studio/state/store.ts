@@ -70,7 +70,10 @@ export interface Speed {
   threads: number;
 }
 
-/** Medians of onnxruntime-web in milliseconds, or why it has none. */
+/** Another engine that the page can measure. */
+export type OtherName = 'ort' | 'litert';
+
+/** Medians of another engine in milliseconds, or why it has none. */
 export interface Other {
   threads: number;
   float: { ms?: number; error?: string };
@@ -97,8 +100,8 @@ export interface Result {
   calibrated: number;
   separate: boolean;
   speed: { float: Speed; quantized: Speed } | undefined;
-  /** Another engine on the same device, once the user asked for it. */
-  other?: Other;
+  /** Other engines on the same device, once the user asked for them. */
+  others?: Readonly<Partial<Record<OtherName, Other>>>;
   /** How much was quantized: everything, or what depends on the layers whose bits the user changed. */
   made: 'all' | 'decisions kept' | 'layers';
   seconds: number;

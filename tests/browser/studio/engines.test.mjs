@@ -1,47 +1,109 @@
-// The studio measures onnxruntime-web on the same page, when it is asked to. Only with REQUANT_LONG=1.
+// The studio measures onnxruntime-web and LiteRT.js on the same page, when it is asked to. Only with REQUANT_LONG=1.
 
 import assert from 'node:assert/strict';
-import test from 'node:test';
-import { problemsOf } from '../accessible.mjs';
-import { launch, openPage } from '../browser.mjs';
-import { serveStudio } from '../studio_site.mjs';
-import { go, idle, openSample, quantize } from '../studio_use.mjs';
+import { mkdirSync } from 'node:fs';
+import path from 'node:path';
+import test, { after, before } from 'node:test';
+import { loadModel } from '../../../dist/index.js';
+import { SCREENS, problemsOf } from '../accessible.mjs';
+import { BUILD, launch, openPage } from '../browser.mjs';
+import { droppedFiles, serveStudio } from '../studio_site.mjs';
+import { drop, go, idle, openSample, quantize } from '../studio_use.mjs';
 
 const skip = !process.env.REQUANT_LONG && 'only with REQUANT_LONG=1';
+const ENGINES = /\/(ort|litert)[-_]/;
 
-test(
-  'times of onnxruntime-web, on one thread and on several',
-  { skip, timeout: 600_000 },
-  async (t) => {
-    const site = await serveStudio();
-    const browser = await launch();
-    try {
-      const { page, problems } = await openPage(browser);
-      const loaded = [];
-      page.on('request', (request) => loaded.push(new URL(request.url()).pathname));
-      await page.goto(site.url);
-      await openSample(page);
-      await go(page, 'Recipe');
-      await quantize(page);
-      assert.deepEqual(
-        loaded.filter((name) => /\/ort[-_]/.test(name)),
-        [],
-      );
-      const row = page.locator('tr:has-text("ONNX Runtime Web")');
-      for (const button of ['Measure ONNX Runtime Web', 'ONNX Runtime Web with threads']) {
-        await page.click(`button:has-text("${button}")`);
-        await row.waitFor();
-        await idle(page);
-        const text = await row.textContent();
-        t.diagnostic(text);
-        assert.match(text, /threads?[\d.]+ ms[\d.]+ ms/);
-      }
-      assert.match(await row.textContent(), /threads/);
-      assert.deepEqual(await problemsOf(page), []);
-      assert.deepEqual(problems, []);
-    } finally {
-      await browser.close();
-      await site.close();
-    }
-  },
-);
+let site;
+let browser;
+
+before(async () => {
+  if (skip) return;
+  site = await serveStudio();
+  browser = await launch();
+  mkdirSync(BUILD, { recursive: true });
+});
+after(async () => {
+  await browser?.close();
+  await site?.close();
+});
+
+/** Presses a button of the table of times; gives the row of an engine when its times are there. */
+async function measured(page, button, engine, t) {
+  await page.click(`button:has-text("${button}")`);
+  const row = page.locator(`tr:has-text("${engine}")`);
+  await row.waitFor();
+  await idle(page);
+  const text = (await row.locator('th, td').allTextContents()).join(' | ');
+  t.diagnostic(text);
+  return text;
+}
+
+test('times of both engines, in the default recipe', { skip, timeout: 900_000 }, async (t) => {
+  const { page, problems } = await openPage(browser);
+  const loaded = [];
+  page.on('request', (request) => loaded.push(new URL(request.url()).pathname));
+  await page.goto(site.url);
+  await openSample(page);
+  await go(page, 'Recipe');
+  await quantize(page);
+  assert.deepEqual(
+    loaded.filter((name) => ENGINES.test(name)),
+    [],
+  );
+  for (const [engine, button] of [
+    ['ONNX Runtime Web', 'Measure ONNX Runtime Web'],
+    ['ONNX Runtime Web', 'ONNX Runtime Web with threads'],
+    ['LiteRT.js', 'Measure LiteRT.js'],
+  ]) {
+    assert.match(await measured(page, button, engine, t), /threads? \| [\d.]+ ms \| [\d.]+ ms/);
+  }
+  const rows = page.locator('#threads-title ~ .scroll tbody tr');
+  assert.equal(await rows.count(), 3);
+  assert.match(await rows.nth(1).textContent(), /\d threads/);
+  for (const { name, viewport, colorScheme } of SCREENS) {
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await problemsOf(page), [], name);
+    await page
+      .locator('[aria-labelledby=threads-title]')
+      .screenshot({ path: path.join(BUILD, `studio-engines-${name}.png`) });
+  }
+  assert.deepEqual(problems, []);
+  await page.close();
+});
+
+test('a network that LiteRT.js cannot run is named', { skip, timeout: 900_000 }, async (t) => {
+  const { page, problems } = await openPage(browser);
+  await page.goto(site.url);
+  await openSample(page);
+  await go(page, 'Recipe');
+  await page.click('.recipe:has-text("4-bit blocks")');
+  await quantize(page);
+  assert.match(
+    await measured(page, 'Measure LiteRT.js', 'LiteRT.js', t),
+    /\| [\d.]+ ms \| not possible: MatMulNBits .*LiteRT has no such operator\.$/,
+  );
+  assert.deepEqual(await problemsOf(page), []);
+  assert.deepEqual(problems, []);
+  await page.close();
+});
+
+test('a .tflite file runs as it came', { skip, timeout: 900_000 }, async (t) => {
+  const [{ buffer, ...onnx }, ...pictures] = droppedFiles();
+  const model = await loadModel(buffer);
+  const { bytes } = await model.toTflite();
+  model.dispose();
+  const { page, problems } = await openPage(browser);
+  await page.goto(site.url);
+  await drop(page, [{ ...onnx, name: 'clothes.tflite', buffer: Buffer.from(bytes) }, ...pictures]);
+  await page.waitForSelector('text=10 pictures');
+  await idle(page);
+  await go(page, 'Recipe');
+  await quantize(page);
+  assert.match(
+    await measured(page, 'Measure LiteRT.js', 'LiteRT.js', t),
+    /one thread \| [\d.]+ ms \| [\d.]+ ms/,
+  );
+  assert.deepEqual(problems, []);
+  await page.close();
+});
