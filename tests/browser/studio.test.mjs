@@ -7,7 +7,7 @@ import test, { after, before } from 'node:test';
 import { zipSync } from 'fflate';
 import * as ort from 'onnxruntime-web';
 import { writeNpy } from '../../dist/dataset/index.js';
-import { Tensor } from '../../dist/index.js';
+import { InferenceSession, Tensor } from '../../dist/index.js';
 import { SCREENS, problemsOf } from './accessible.mjs';
 import { BUILD, launch, openPage } from './browser.mjs';
 import { activations, padding } from '../tflite/schema.mjs';
@@ -50,15 +50,20 @@ const shownAnswers = (page) =>
     })),
   );
 
+/** The most likely class and its share in percent. */
+function shareOf(logits) {
+  const powers = Array.from(logits, Math.exp);
+  const most = powers.indexOf(Math.max(...powers));
+  return { most, share: (100 * powers[most]) / powers.reduce((a, b) => a + b) };
+}
+
 /** The answer of onnxruntime-web for a dropped picture: the class and its share in percent. */
 async function answerOf(session, index) {
   const pixels = Float32Array.from(pixelsOf(index), (pixel) => pixel / 255);
   const { logits } = await session.run({
     image: new ort.Tensor('float32', pixels, [1, 1, 28, 28]),
   });
-  const powers = Array.from(logits.data, Math.exp);
-  const most = powers.indexOf(Math.max(...powers));
-  return { most, share: (100 * powers[most]) / powers.reduce((a, b) => a + b) };
+  return shareOf(logits.data);
 }
 
 test('a new user gets a proven model', { timeout: 900_000 }, async (t) => {
@@ -118,6 +123,20 @@ test('a new user gets a proven model', { timeout: 900_000 }, async (t) => {
     ]);
     assert.match(saved.suggestedFilename(), file);
   }
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button:has-text("Save .tflite")'),
+  ]);
+  assert.equal(file.suggestedFilename(), 'clothes.tflite');
+  const read = await InferenceSession.create(readFileSync(await file.path()));
+  for (const { name, both } of second) {
+    const pixels = Float32Array.from(pixelsOf(Number(/\d+/.exec(name)[0])), (pixel) => pixel / 255);
+    const { logits } = await read.run({ image: new Tensor('float32', pixels, [1, 28, 28, 1]) });
+    const { most, share } = shareOf(logits.data);
+    assert.equal(both[1][0], `class ${most}`, name);
+    assert.ok(Math.abs(parseFloat(both[1][1]) - share) < 2, `${name}: ${both[1][1]}, ${share}`);
+  }
+  read.dispose();
   assert.deepEqual(problems, []);
 
   // The link gives the next model the same bits.
