@@ -15,7 +15,7 @@ const answers = ({ first: before4, second, size }) => ({ before4, second, size }
 const holds = (result) => !result.error && (!first || isDeepStrictEqual(answers(result), first));
 
 for (const browser of browsers) {
-  test(browser.name, { timeout: 600_000 }, async (t) => {
+  test(browser.name, { timeout: 3_600_000 }, async (t) => {
     const result = await useIn(browser, 'studio.html', t, holds);
     assert.equal(result.error, undefined);
     t.diagnostic(`${result.seconds.toFixed(1)} s to the comparison; ${result.agent}`);

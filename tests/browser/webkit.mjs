@@ -6,7 +6,7 @@ const STOPPED = /Out of bounds memory access/;
 
 /**
  * Resolves to the result of `attempt()`. In WebKit the attempt runs again, up to three times, while `holds(result)`
- * is false or it stopped with an access out of bounds, and `t` says so; the last result is returned, whether it
+ * is false, or resolves to that, or it stopped with an access out of bounds, and `t` says so; the last result is returned, whether it
  * holds or not.
  */
 export async function settled(browser, t, attempt, holds) {
@@ -15,7 +15,7 @@ export async function settled(browser, t, attempt, holds) {
     let result;
     try {
       result = await attempt();
-      if (run === RUNS || holds(result)) return result;
+      if (run === RUNS || (await holds(result))) return result;
       t.diagnostic(`WebKit's run ${run} does not hold (docs/browsers.md)`);
     } catch (error) {
       if (run === RUNS || !STOPPED.test(error)) throw error;

@@ -11,7 +11,8 @@ export const post = (result) =>
 export const frame = document.querySelector('iframe');
 export const inside = () => frame.contentDocument;
 
-const LONGEST = 400_000;
+/** Milliseconds to wait for a step; a busy machine may take several times as long as an idle one. */
+const LONGEST = 600_000;
 
 /** Waits until `get()` gives something. */
 export async function until(what, get) {
