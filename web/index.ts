@@ -117,6 +117,7 @@ export type { TuneOptions, TuneProgress, TuneResult, TunedStep } from './tune/tu
 export { mergeTunings } from './model/tuning.js';
 export type { Tuning, TuningRecord } from './model/tuning.js';
 export { type QuantizedBy, quantize } from './search/quantize.js';
+export { configOfAttempt } from './search/recoveries.js';
 export { QuantizedModel } from './quantize/quantized_model.js';
 export { configOf, scalesOf } from './quantize/record.js';
 export type { Samples } from './quantize/calibrate.js';

@@ -7,6 +7,7 @@ import {
   InferenceSession,
   RequantError,
   compare,
+  configOfAttempt,
   createWorker,
   loadModel,
   mixedPrecision,
@@ -207,6 +208,10 @@ describe('a ruined encoder', () => {
     assert.ok(value >= 0.98);
     assert.ok(wideOperators >= 3 && wideOperators < operators / 2, `${wideOperators}`);
     assert.ok((await recallOf(quantized.toOnnx())) >= 0.95);
+    const config = configOfAttempt(attempts[best]);
+    const again = await quantize(model, { calibration: samples, config });
+    assert.deepEqual(again.toOnnx(), quantized.toOnnx());
+    again.dispose();
     quantized.dispose();
   });
 
@@ -505,6 +510,25 @@ describe('budgets', () => {
     assert.ok(chosen.value >= 15);
     quantized.dispose();
   });
+});
+
+test('the config of an attempt keeps what the search got', () => {
+  const config = { target: 'tflite', weights: { symmetric: true }, operators: { head: null } };
+  const raised = { to: 'float', operators: ['a.b'] };
+  assert.deepEqual(configOfAttempt({ format: 'W4A8', recovery: 'default', raised }, config), {
+    target: 'tflite',
+    activations: { bits: 8 },
+    weights: { symmetric: true, bits: 4 },
+    operators: { head: null, '(?:a\\.b)': null },
+  });
+  const equalized = configOfAttempt({ format: 'W8A8', recovery: 'equalize' });
+  assert.ok(equalized.recover.includes('equalize'));
+  for (const recovery of ['magic', 'toString']) {
+    assert.throws(
+      () => configOfAttempt({ format: 'W8A8', recovery }),
+      isError('INVALID_ARGUMENT', { message: /no search has the recovery/ }),
+    );
+  }
 });
 
 test('options that do not go together are refused', async () => {

@@ -1,5 +1,6 @@
 // What a search varies: the bits, and the recovery methods from cheap to dear.
 
+import { invalidArgument, show } from '../base/errors.js';
 import type { BitFormat, SearchAttempt } from '../base/search_report.js';
 import type { OperatorConfig, QuantizeConfig } from '../quantize/config.js';
 import type { RecoveryLevel } from './search_options.js';
@@ -110,6 +111,24 @@ export function configFor(base: QuantizeConfig, candidate: Candidate): QuantizeC
       ? { operators: { ...config.operators, ...Object.fromEntries(operators) } }
       : {}),
   };
+}
+
+/**
+ * The config with which `quantize()` makes what an attempt of a search measured. `config` is the one that was given to
+ * the search. Throws INVALID_ARGUMENT where the attempt names recovery methods that no search has.
+ */
+export function configOfAttempt(
+  attempt: Pick<SearchAttempt, 'format' | 'recovery' | 'raised'>,
+  config: QuantizeConfig = {},
+): QuantizeConfig {
+  if (!Object.hasOwn(recoveries, attempt.recovery)) {
+    throw invalidArgument(
+      `no search has the recovery ${show(attempt.recovery)}`,
+      'recovery',
+      `One of ${Object.keys(recoveries).join(', ')}.`,
+    );
+  }
+  return configFor(config, attempt);
 }
 
 /** A candidate in words, such as "W8A8, default, 3 operators in float". */

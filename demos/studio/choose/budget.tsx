@@ -11,7 +11,7 @@ import {
 } from 'requant/report';
 import { useState } from 'preact/hooks';
 import { announcement, job, preparation, recipe, samples } from '../state/store.js';
-import { configOfAttempt, explore, explored } from './explore.js';
+import { explore, explored } from './explore.js';
 import { ownRecipe, recipeFrom } from './recipes.js';
 
 type Axis = 'bytes' | 'ms' | 'lost';
@@ -90,8 +90,9 @@ function Slider({ report }: { report: SearchReport }) {
           axis === 'ms' ? 'ms' : 'bytes',
         )
       : '';
-  const take = () => {
+  const take = async () => {
     if (!chosen) return;
+    const { configOfAttempt } = await import('requant');
     ownRecipe.value = recipeFrom(configOfAttempt(chosen), `Within ${textOf(most, axis, report)}`);
     recipe.value = 'own';
     announcement.value = `Settings: ${wordsOf(chosen)}.`;
@@ -138,7 +139,7 @@ function Slider({ report }: { report: SearchReport }) {
               {report.metric.name === 'top1' && ` (float ${valueText(report.float.value, report)})`}
             </span>
           </p>
-          <button type="button" class="button" onClick={take}>
+          <button type="button" class="button" onClick={() => void take()}>
             Take this one
           </button>
         </div>

@@ -1,13 +1,12 @@
 // Measures configurations between few and many bits, from which a budget chooses.
 
 import { signal } from '@preact/signals';
-import type { MetricSpec, QuantizeConfig, SearchAttempt, SearchReport } from 'requant';
+import type { MetricSpec, SearchReport } from 'requant';
 import { type Samples, divide } from '../bring/samples.js';
 import { engine, held } from '../engine/engine.js';
 import { announcement, model, preparation, result, samples } from '../state/store.js';
 import { runJob } from '../watch/job.js';
 import { StudioError } from '../watch/problems.js';
-import { escape } from './recipes.js';
 
 /** What was measured, for these samples and their preparation. */
 export interface Explored {
@@ -23,32 +22,6 @@ const MOST_SECONDS = 90;
 const [MOST_CALIBRATION, MOST_VALIDATION] = [32, 128];
 /** Bytes of the budget for divided bits, of those of the float file: between those of 4 and of 8 bits. */
 const BETWEEN = 0.2;
-
-/** The methods of the level 'equalize' (docs/quantization.md). */
-const EQUALIZE = [
-  'equalize',
-  'equalize_activations',
-  'round_weights',
-  'bias_correction',
-  'float_sums',
-  'float_answers',
-] as const;
-
-const bitsOf = (format: string) => {
-  const [, weights, activations] = /^W(\d+)A(\d+)$/.exec(format)!;
-  return { weights: { bits: Number(weights) }, activations: { bits: Number(activations) } };
-};
-
-/** The config that makes what an attempt measured. */
-export function configOfAttempt({ format, recovery, raised }: SearchAttempt): QuantizeConfig {
-  const own = !raised || raised.to === 'float' ? null : bitsOf(raised.to);
-  const operators = raised?.operators.map((name) => [`(?:${escape(name)})`, own] as const);
-  return {
-    ...bitsOf(format),
-    ...(recovery === 'equalize' ? { recover: [...EQUALIZE] } : {}),
-    ...(operators?.length ? { operators: Object.fromEntries(operators) } : {}),
-  };
-}
 
 /** The measure that suits what is known of the network and the samples. */
 function metricOf({ labels }: Samples, test: readonly number[]): MetricSpec {
