@@ -61,6 +61,13 @@ export default defineConfig({
     outline: { level: [2, 3] },
     search: { provider: 'local' },
     externalLinkIcon: true,
+    // For links inside of the pages; at unknown addresses hosts show not_found.html.
+    notFound: {
+      title: 'There is no such page',
+      quote: 'The address may be misspelled, or the page has moved.',
+      linkText: 'Go to the start',
+      linkLabel: 'Go to the start',
+    },
   },
   vite: {
     configFile: false,

@@ -57,7 +57,7 @@ test('every page of the sidebar, the studio and the demo are there', { skip }, (
   const files = new Set(readdirSync(SITE, { recursive: true }));
   const wanted = [
     ...sidebarPages().map((page) => `${page}.html`),
-    ...['index.html', '_headers', '.htaccess', 'studio/index.html', 'demo/index.html'],
+    ...['index.html', '404.html', '_headers', '.htaccess', 'studio/index.html', 'demo/index.html'],
     'studio/service_worker.js',
   ];
   assert.deepEqual(
@@ -157,6 +157,43 @@ test('a reader goes from page to page, searches, and reads charts', { skip }, as
   assert.equal(await page.locator('[aria-label$="on this device"] li').count(), 5);
   const errors = problems.filter((problem) => !/ERR_ABORTED/.test(problem));
   assert.deepEqual(errors, []);
+  await page.close();
+});
+
+for (const { name, viewport, colorScheme } of SCREENS) {
+  test(`unknown addresses lead on: ${name}`, { skip }, async () => {
+    const { page } = await openPage(browser, { viewport, colorScheme });
+    const found = [];
+    for (const address of ['nothing', 'guides/nothing.html', 'studio/a/nothing/']) {
+      const response = await page.goto(server.url + address);
+      assert.equal(response.status(), 404);
+      await page.waitForSelector(`body[data-folder="${PREFIX}"]`);
+      const links = await page.$$eval('main a', (all) => all.map(({ href }) => href));
+      assert.deepEqual(
+        links,
+        ['', 'studio/', 'guides/start.html'].map((file) => server.url + file),
+      );
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (wide > viewport.width) found.push(`${wide} pixels wide`);
+      found.push(...(await findingsOf(page)));
+    }
+    await page.screenshot({ path: path.join(BUILD, `site-404-${name}.png`) });
+    await page.click('a:has-text("Documents")');
+    await page.waitForSelector('h1:has-text("Start in five minutes")');
+    assert.deepEqual(found, []);
+    await page.close();
+  });
+}
+
+test('the studio, which works offline, shows nothing at addresses below it', { skip }, async () => {
+  const { page } = await openPage(browser);
+  await page.goto(`${server.url}studio/`);
+  await page.waitForSelector('#bring-title');
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await page.reload();
+  assert.ok(await page.evaluate(() => navigator.serviceWorker.controller !== null));
+  await page.goto(`${server.url}studio/nothing`);
+  await page.waitForSelector('h1:has-text("There is no such page")');
   await page.close();
 });
 

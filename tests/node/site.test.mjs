@@ -1,16 +1,19 @@
 // Checks the pages, links, pictures and parts of the reference that the site is made of. tests/browser/documentation.test.mjs builds it.
 
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { sidebarPages } from '../../docs/.vitepress/sidebar.mjs';
 import { chartsOf } from '../../docs/.vitepress/theme/results.mjs';
 import { pictures } from '../../web/scripts/pictures.mjs';
+import { writeHostFiles } from '../../web/scripts/site/hosts.mjs';
 import { flowchartSvg } from '../../web/scripts/site/flowchart.mjs';
 import { pageOf } from '../../web/scripts/site/markdown.mjs';
 import { pagesByDocument } from '../../web/scripts/site/pages.mjs';
 import { referencePages } from '../../web/scripts/site/reference.mjs';
+import { ISOLATION, serveFolder } from '../../web/scripts/site/serve.mjs';
 import { ROOT } from './support.mjs';
 
 const read = (file) => readFileSync(path.join(ROOT, file), 'utf8');
@@ -105,4 +108,31 @@ test('the reference has every command, operator, pass, kernel and recovery metho
     for (const { name } of rows) assert.ok(pages[page].includes(`| \`${name}\` |`), name);
   }
   assert.equal(pages['recovery.md'].match(/^\| `/gm).length, 16);
+});
+
+test('unknown addresses have a page whose links lead to pages', async () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'requant-site-'));
+  writeHostFiles(folder);
+  const server = await serveFolder(folder, { prefix: '/some/folder/' });
+  try {
+    for (const address of ['nothing', 'guides/nothing.html', 'a/b/c/']) {
+      const response = await fetch(server.url + address);
+      assert.equal(response.status, 404);
+      assert.match(response.headers.get('content-type'), /^text\/html/);
+      for (const [name, value] of Object.entries(ISOLATION))
+        assert.equal(response.headers.get(name), value);
+      const text = await response.text();
+      assert.match(text, /There is no such page/);
+      const links = [...text.matchAll(/<a href="\/(.*?)" data-page="(.*?)">/g)];
+      assert.deepEqual(
+        links.map(([, , page]) => page),
+        ['', 'studio/', 'guides/start.html'],
+      );
+      for (const [, link, page] of links) assert.equal(link, page);
+    }
+    assert.ok(sidebarPages().includes('guides/start'));
+  } finally {
+    await server.close();
+    rmSync(folder, { recursive: true });
+  }
 });

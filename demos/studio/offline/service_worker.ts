@@ -63,9 +63,16 @@ function isolated(response: Response): Response {
   return new Response(response.body, { status, statusText, headers });
 }
 
+/** Whether a request is for the studio's page, which has settings behind its address. */
+function isPage({ mode, url }: Request): boolean {
+  const { pathname } = new URL(url);
+  const own = ['./', './index.html'].map((name) => new URL(name, location.href).pathname);
+  return mode === 'navigate' && own.includes(pathname);
+}
+
 async function answer(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
-  const wanted = request.mode === 'navigate' ? './' : request;
+  const wanted = isPage(request) ? './' : request;
   // Hosts that answer for several origins say so by Vary; here is one.
   const kept = await cache.match(wanted, { ignoreVary: true });
   return isolated(kept ?? (await fetch(request)));

@@ -23,6 +23,9 @@ export const ISOLATION = {
   'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 
+/** The page of a site that hosts show at unknown addresses. */
+export const NOT_FOUND = '404.html';
+
 /** The file that an address means, or undefined. */
 function fileOf(folder, address, prefix) {
   const { pathname } = new URL(address, 'http://localhost');
@@ -35,20 +38,21 @@ function fileOf(folder, address, prefix) {
 }
 
 /**
- * Serves a folder under `prefix`, with `headers`. `port` 0 takes a free one. Gives the address and a function that
- * ends the server.
+ * Serves a folder under `prefix`, with `headers`; its 404.html, if it has one, at unknown addresses. `port` 0 takes a
+ * free one. Gives the address and a function that ends the server.
  */
 export async function serveFolder(folder, { port = 0, prefix = '/', headers = ISOLATION } = {}) {
   const root = path.resolve(folder);
   const server = createServer(({ url }, response) => {
     const file = fileOf(root, url, prefix);
-    if (!file) {
+    const sent = file ?? fileOf(root, prefix + NOT_FOUND, prefix);
+    if (!sent) {
       response.writeHead(404, { 'Content-Type': 'text/plain' }).end('not found');
       return;
     }
-    const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
-    response.writeHead(200, { 'Content-Type': type, ...headers });
-    createReadStream(file).pipe(response);
+    const type = TYPES[path.extname(sent)] ?? 'application/octet-stream';
+    response.writeHead(file ? 200 : 404, { 'Content-Type': type, ...headers });
+    createReadStream(sent).pipe(response);
   });
   await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
