@@ -10,7 +10,8 @@ import { pathToFileURL } from 'node:url';
 import test from 'node:test';
 import { chromium } from 'playwright-core';
 import { BUILD } from '../browser.mjs';
-import { serveStudio } from '../studio_site.mjs';
+import { serveFolder } from '../../../web/scripts/site/serve.mjs';
+import { SITE, buildStudio } from '../studio_site.mjs';
 
 const VERSION = '12.8.2';
 const LEAST = 95;
@@ -44,7 +45,8 @@ async function lighthouse() {
 test('points of Lighthouse', { skip, timeout: 900_000 }, async (t) => {
   const run = await lighthouse();
   if (!run) return t.skip('npm cannot be reached');
-  const site = await serveStudio();
+  await buildStudio();
+  const site = await serveFolder(SITE);
   const profile = mkdtempSync(path.join(os.tmpdir(), 'requant-lighthouse-'));
   const browser = await chromium.launchPersistentContext(profile, {
     executablePath: process.env.REQUANT_CHROMIUM ?? '/usr/bin/chromium',

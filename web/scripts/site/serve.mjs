@@ -3,6 +3,8 @@
 import { createReadStream, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import path from 'node:path';
+import { pipeline } from 'node:stream';
+import { createGzip } from 'node:zlib';
 
 const TYPES = {
   '.css': 'text/css',
@@ -16,6 +18,9 @@ const TYPES = {
   '.webp': 'image/webp',
   '.woff2': 'font/woff2',
 };
+
+/** The kinds of files that are compressed on their way, as hosts do. */
+const COMPRESSED = /^text\/|json$|svg\+xml$|wasm$/;
 
 /** The headers by which a browser isolates a page, so that it may have threads. */
 export const ISOLATION = {
@@ -43,7 +48,7 @@ function fileOf(folder, address, prefix) {
  */
 export async function serveFolder(folder, { port = 0, prefix = '/', headers = ISOLATION } = {}) {
   const root = path.resolve(folder);
-  const server = createServer(({ url }, response) => {
+  const server = createServer(({ url, headers: wanted }, response) => {
     const file = fileOf(root, url, prefix);
     const sent = file ?? fileOf(root, prefix + NOT_FOUND, prefix);
     if (!sent) {
@@ -51,8 +56,12 @@ export async function serveFolder(folder, { port = 0, prefix = '/', headers = IS
       return;
     }
     const type = TYPES[path.extname(sent)] ?? 'application/octet-stream';
-    response.writeHead(file ? 200 : 404, { 'Content-Type': type, ...headers });
-    createReadStream(sent).pipe(response);
+    const zipped = COMPRESSED.test(type) && /\bgzip\b/.test(wanted['accept-encoding'] ?? '');
+    const encoding = zipped ? { 'Content-Encoding': 'gzip', Vary: 'Accept-Encoding' } : {};
+    response.writeHead(file ? 200 : 404, { 'Content-Type': type, ...encoding, ...headers });
+    // A reader who leaves before the end is no error of the server.
+    const parts = [createReadStream(sent), ...(zipped ? [createGzip()] : []), response];
+    pipeline(parts, () => {});
   });
   await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
   return {
