@@ -1,7 +1,7 @@
 // toTflite(): small graphs of every operator (tests/tflite/write_cases.mjs) are written, read back by this engine, and
 // compared with the model that they were written from, in float and quantized.
-// REQUANT_LONG=1: LiteRT.js runs the files as well, and those of the networks in ../shared. That needs Chromium, and a
-// network from which LiteRT.js is installed.
+// REQUANT_LONG=1: LiteRT.js runs the files as well. That needs Chromium, and a network from which LiteRT.js is
+// installed.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -18,54 +18,13 @@ import {
   readQuantized,
 } from '../../dist/index.js';
 import { litertFolder, openLiteRt } from '../tflite/litert.mjs';
+import { check, largest, prepare } from '../tflite/write_check.mjs';
 import cases from '../tflite/write_cases.mjs';
 import { asTensors, inLiteRt, randomFeeds, readBack } from '../tflite/written.mjs';
-import { modelPath, skipShared } from './shared_models.mjs';
 import { ROOT, isError } from './support.mjs';
 
 const LONG = Boolean(process.env.REQUANT_LONG);
 const skipShort = !LONG && 'only with REQUANT_LONG=1';
-
-function largest(a, b) {
-  assert.equal(a.length, b.length);
-  let worst = 0;
-  a.forEach((value, i) => {
-    const error = Math.abs(Number(value) - Number(b[i]));
-    if (!(error <= worst)) worst = error;
-  });
-  return worst;
-}
-
-const sizeOf = (data) => data.reduce((most, value) => Math.max(most, Math.abs(Number(value))), 1);
-
-/** A case's model, as it is or quantized for LiteRT, with its answers to random feeds. */
-async function prepare({ text, inputs }, quantized) {
-  const model = await parseModel(text);
-  const feeds = randomFeeds(inputs, 5);
-  if (!quantized) {
-    const session = await InferenceSession.create(model);
-    return { feeds, answers: await session.run(asTensors(feeds)), file: await model.toTflite() };
-  }
-  const calibration = [1, 2, 3].map((seed) => asTensors(randomFeeds(inputs, seed)));
-  const made = await quantize(model, { calibration, config: { target: 'tflite' } });
-  const session = await InferenceSession.create(made);
-  const [{ scale }] = made.toTflite({ ends: 'codes' }).report.outputs;
-  return {
-    feeds,
-    answers: await session.run(asTensors(feeds)),
-    file: made.toTflite(),
-    step: scale,
-  };
-}
-
-/** Floats may differ by 1e-5 of the largest, codes by one step. */
-function check(name, { answers, step }, outputs) {
-  for (const [output, data] of Object.entries(outputs)) {
-    const wanted = answers[output].data;
-    const found = largest(data, wanted) / (step ?? sizeOf(wanted));
-    assert.ok(found <= (step === undefined ? 1e-5 : 1.01), `${name}, ${output}: ${found}`);
-  }
-}
 
 const variants = cases.flatMap((one) => [
   { ...one, codes: false },
@@ -90,40 +49,6 @@ describe('a written file answers as its model', () => {
       for (const one of variants) {
         const made = await prepare(one, one.codes);
         check(one.name, made, await inLiteRt(litert, made.file, made.feeds));
-      }
-    } finally {
-      await litert.close();
-    }
-  });
-
-  test('of real networks in LiteRT.js', { skip: skipShort || skipShared }, async (t) => {
-    const folder = litertFolder();
-    if (!folder) return t.skip('the packages cannot be installed without a network');
-    const litert = await openLiteRt(folder);
-    try {
-      for (const name of ['mobilenet_v1_025_224', 'resnet8_cifar10', 'resnet20_cifar10']) {
-        const model = await loadModel(modelPath(name));
-        const [{ name: input, dims }] = model.info.inputs;
-        const feedsOf = (seed) => randomFeeds({ [input]: dims }, seed, -1, 1);
-        const calibration = [5, 6].map((seed) => asTensors(feedsOf(seed)));
-        const made = await quantize(model, { calibration, config: { target: 'tflite' } });
-        for (const [subject, most] of [
-          [model, 1e-5],
-          [made, 0.05],
-        ]) {
-          const file = await subject.toTflite();
-          const session = await InferenceSession.create(subject);
-          const answers = await session.run(asTensors(feedsOf(5)));
-          const outputs = await inLiteRt(litert, file, feedsOf(5));
-          for (const [output, data] of Object.entries(outputs)) {
-            const wanted = answers[output].data;
-            const found = largest(data, wanted) / sizeOf(wanted);
-            t.diagnostic(`${name}, ${subject === model ? 'float' : 'int8'}: ${found}`);
-            assert.ok(found <= most, `${name}: ${found}`);
-            assert.equal(data.indexOf(Math.max(...data)), wanted.indexOf(Math.max(...wanted)));
-          }
-          await session.release();
-        }
       }
     } finally {
       await litert.close();

@@ -112,12 +112,19 @@ export async function openLiteRt(modules, roots = {}, html = page) {
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const browser = await launch();
   const { page: tab, problems } = await openPage(browser);
+  // An error of a later call says only that the page is closed.
+  tab.on('crash', () => console.error('the page of LiteRT.js crashed'));
+  browser.on('disconnected', () => {
+    if (!closing) console.error('the browser of LiteRT.js ended by itself, or was ended');
+  });
+  let closing = false;
   await tab.goto(`http://127.0.0.1:${server.address().port}/`);
   await tab.waitForFunction(() => window.ready);
   return {
     page: tab,
     problems,
     async close() {
+      closing = true;
       await browser.close();
       server.close();
     },
