@@ -35,16 +35,28 @@ void FixInputs(Graph& graph, const std::map<std::string, Shape>& shapes) {
   FixDimensions(graph, symbols);
 }
 
-/// Throws kUnsupported for integer operators: this writer reads Q/DQ pairs.
+/// Throws kUnsupported for integer operators and those of QONNX: this writer reads Q/DQ pairs.
 void CheckPairs(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     if (node->Is("QuantizeLinear") || node->Is("DequantizeLinear")) continue;
     const OpDef* op = FindOp(*node);
-    if (op == nullptr || !op->on_integers) continue;
+    const bool dynamic =
+        node->Is("DynamicQuantizeLinear") || node->Is("MatMulInteger") || node->Is("ConvInteger");
+    const bool qonnx = node->op_type == "Quant" || node->op_type == "BipolarQuant";
+    if (!dynamic && !qonnx && (op == nullptr || !op->on_integers)) continue;
+    ErrorContext context{.node = node->name};
+    context.hint = dynamic ? RQ_LATE_TEXT(
+                                 "Scales that are computed while the model runs have no "
+                                 "form in the file. Take the float model, quantize() it "
+                                 "with the target 'tflite', and write that.")
+                           : RQ_LATE_TEXT(
+                                 "Call readQuantized(model), and toTflite() of what it "
+                                 "returns.");
     Fail(ErrorCode::kUnsupported,
-         StrCat(node->op_type, " '", node->name, RQ_LATE_TEXT("' is an integer operator")),
-         {.node = node->name,
-          .hint = RQ_LATE_TEXT("Call readQuantized(model), and toTflite() of what it returns.")});
+         StrCat(node->op_type, " '", node->name,
+                qonnx ? RQ_LATE_TEXT("' is an operator of QONNX")
+                      : RQ_LATE_TEXT("' is an integer operator")),
+         std::move(context));
   }
 }
 

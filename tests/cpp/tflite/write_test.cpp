@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -125,6 +126,50 @@ TEST(WriteTflite, AnswersAsTheGraphWhenItIsReadBack) {
   }
 }
 
+TEST(WriteTflite, WritesFormulas) {
+  const std::string head = R"(graph "g" opset 18
+input %x: float32[1, 2, 5, 3]
+const %axes: int64[2] = {1, 3}
+const %k: int64[1] = {2}
+)";
+  constexpr const char* kLines[] = {
+      "%y: float32[1, 2, 5, 3] = Elu(%x) {alpha = 0.5}",
+      "%y: float32[1, 2, 5, 3] = Selu(%x)",
+      "%y: float32[1, 2, 5, 3] = Celu(%x) {alpha = 0.5}",
+      "%y: float32[1, 2, 5, 3] = Mish(%x)",
+      "%y: float32[1, 2, 5, 3] = Softplus(%x)",
+      "%y: float32[1, 2, 5, 3] = Softsign(%x)",
+      "%y: float32[1, 2, 5, 3] = Tan(%x)",
+      "%y: float32[1, 2, 5, 3] = ThresholdedRelu(%x) {alpha = 0.5}",
+      "%y: float32[1, 2, 5, 3] = LRN(%x) {size = 3, alpha = 0.5, beta = 0.5, bias = 2.0}",
+      "%y: float32[1, 1, 5, 1] = ReduceL1(%x, %axes)",
+      "%y: float32[1, 5] = ReduceL2(%x, %axes) {keepdims = 0}",
+      "%y: float32[1, 1, 5, 1] = ReduceSumSquare(%x, %axes)",
+      "%y: float32[1, 5] = ReduceLogSumExp(%x, %axes) {keepdims = 0}",
+      "%m: float32[] = ReduceMean(%x) {keepdims = 0}\n%y: float32[1, 2, 5, 3] = Clip(%x, %m)",
+      "%y: float32[1, 2, 2, 3], %i: int64[1, 2, 2, 3] = TopK(%x, %k) {axis = 2}",
+      "%y: float32[1, 2, 3, 2] = AveragePool(%x) {kernel_shape = [3, 2], strides = [2, 2], "
+      "pads = [1, 1, 1, 0]}",
+      "%y: float32[1, 2, 3, 2] = AveragePool(%x) {kernel_shape = [3, 3], strides = [2, 2], "
+      "pads = [1, 0, 0, 1], ceil_mode = 1, count_include_pad = 1}",
+  };
+  for (const char* line : kLines) {
+    const Graph graph = ParseGraph(StrCat(head, line, "\noutput %y\n"));
+    const Graph again = ReadTflite(Shared(WriteTflite(graph, {.onnx_layout = true}).bytes));
+    Tensor x(DType::kFloat32, {1, 2, 5, 3});
+    for (int64_t i = 0; i < x.count(); ++i) {
+      x.data<float>()[i] = static_cast<float>((i * 7) % 31) / 8 - 1.3F;
+    }
+    const Tensor wanted = Interpret(graph, {{"x", x}})[0];
+    const Tensor found = Interpret(again, {{"x", x}})[0];
+    ASSERT_EQ(found.shape(), wanted.shape()) << line;
+    for (int64_t i = 0; i < wanted.count(); ++i) {
+      const double size = std::max(1.0, std::abs(wanted.AsDouble(i)));
+      EXPECT_NEAR(found.AsDouble(i), wanted.AsDouble(i), 1e-5 * size) << line << ", " << i;
+    }
+  }
+}
+
 TEST(WriteTflite, SaysWhichWeightsChanged) {
   const TfliteFile file = WriteTflite(ParseGraph(kCodes), {});
   EXPECT_NE(file.report.find("1 weights of 'w' are -127 instead of -128"), std::string::npos)
@@ -149,8 +194,8 @@ TEST(WriteTflite, RefusesByName) {
   };
   constexpr Refusal kRefusals[] = {
       {"%y: float32[2, 3] = Det(%x) \"bump\"", "Det 'bump': LiteRT has no such operator", "ONNX"},
-      {"%y: float32[2, 3] = Elu(%x) {alpha = 0.5} \"bump\"", "Elu 'bump': alpha is 0.5",
-       "alpha of 1"},
+      {"%y: int64[2, 1] = ArgMax(%x) {axis = 1, select_last_index = 1} \"bump\"",
+       "ArgMax 'bump': it takes the last of equal elements", "select_last_index 0"},
       {"%y: float32[2, N] = Relu(%x) \"bump\"", "has the open shape", "shapes"},
       {"%y: float64[2, 3] = Cast(%x) {to = 11} \"bump\"", "has the type float64", "float32"},
   };

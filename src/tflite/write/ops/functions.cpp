@@ -8,11 +8,11 @@
 
 namespace requant::tflite {
 
+void WriteFormula(Writer& w);
 void WriteUnary(Writer& w);
 void WriteClip(Writer& w);
 void WriteHardSigmoid(Writer& w);
 void WriteReciprocal(Writer& w);
-void WriteSoftplus(Writer& w);
 void WriteQuickGelu(Writer& w);
 void WriteCast(Writer& w);
 
@@ -57,6 +57,22 @@ constexpr UnaryRow kRows[] = {
 
 int32_t Scalar(Writer& w, float number) { return w.AddConstant("number", Tensor::Scalar(number)); }
 
+/// A Clip whose bounds the model computes.
+void WriteComputedClip(Writer& w) {
+  const Node& node = w.node();
+  const Value* x = node.inputs[0];
+  const Order order = w.NativeOrder(x);
+  int32_t y = w.Need(x, order, Form::kNumbers);
+  for (const size_t slot : {1, 2}) {
+    const Value* bound = node.input(slot);
+    if (bound == nullptr) continue;
+    y = w.Add(slot == 1 ? Builtin::kMAXIMUM : Builtin::kMINIMUM,
+              {y, w.NeedPlain(bound, Form::kNumbers)}, node.output()->name, w.TypeOf(x),
+              Ordered(w.ShapeOf(x), order));
+  }
+  w.Hold(node.output(), y, order, Form::kNumbers);
+}
+
 }  // namespace
 
 void WriteUnary(Writer& w) {
@@ -65,8 +81,8 @@ void WriteUnary(Writer& w) {
                                       [&](const UnaryRow& one) { return node.op_type == one.op; });
   const Value* x = node.inputs[0];
   if (node.Is("Elu") && node.attributes.Float("alpha", 1) != 1) {
-    w.Refuse(StrCat("alpha is ", static_cast<double>(node.attributes.Float("alpha", 1))),
-             "use an alpha of 1");
+    WriteFormula(w);
+    return;
   }
   const Order order = w.NativeOrder(x);
   const Shape shape = Ordered(w.ShapeOf(x), order);
@@ -109,6 +125,11 @@ void WriteUnary(Writer& w) {
 void WriteClip(Writer& w) {
   const Node& node = w.node();
   const Value* x = node.inputs[0];
+  for (const size_t slot : {1, 2}) {
+    if (node.input(slot) == nullptr || w.IsConstant(node.input(slot))) continue;
+    WriteComputedClip(w);
+    return;
+  }
   const auto bound = [&](size_t slot, const char* name, float open) {
     if (node.attributes.Has(name)) return node.attributes.Float(name, 0);
     const Value* value = node.input(slot);
@@ -188,22 +209,6 @@ void WriteReciprocal(Writer& w) {
   const int32_t input = w.Need(x, order, Form::kNumbers);
   const int32_t y = w.Add(Builtin::kDIV, {Scalar(w, 1), input}, node.output()->name,
                           TensorType::kFloat32, Ordered(w.ShapeOf(x), order));
-  w.Hold(node.output(), y, order, Form::kNumbers);
-}
-
-void WriteSoftplus(Writer& w) {
-  // log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
-  const Node& node = w.node();
-  const Value* x = node.inputs[0];
-  const Order order = w.NativeOrder(x);
-  const Shape shape = Ordered(w.ShapeOf(x), order);
-  const int32_t input = w.Need(x, order, Form::kNumbers);
-  const auto add = [&](Builtin op, std::vector<int32_t> inputs) {
-    return w.Add(op, std::move(inputs), node.output()->name, TensorType::kFloat32, shape);
-  };
-  const int32_t power = add(Builtin::kEXP, {add(Builtin::kNEG, {add(Builtin::kABS, {input})})});
-  const int32_t rest = add(Builtin::kLOG, {add(Builtin::kADD, {power, Scalar(w, 1)})});
-  const int32_t y = add(Builtin::kADD, {add(Builtin::kRELU, {input}), rest});
   w.Hold(node.output(), y, order, Form::kNumbers);
 }
 

@@ -9,6 +9,7 @@
 namespace requant::tflite {
 
 void WriteReduce(Writer& w);
+void WriteNorm(Writer& w);
 void WriteArg(Writer& w);
 void WriteSoftmax(Writer& w);
 void WriteCumSum(Writer& w);
@@ -70,6 +71,55 @@ void WriteReduce(Writer& w) {
                           Ordered(w.ShapeOf(node.output()), left),
                           {FlagOption(field::ReducerOptions::kKeepDims, keeps)}, grid);
   w.Finish(tail, y, left, form);
+}
+
+void WriteNorm(Writer& w) {
+  // A sum of magnitudes, squares or powers, and a function of it.
+  const Node& node = w.node();
+  const Value* x = node.inputs[0];
+  const int64_t rank = w.RankOf(x);
+  auto axes = w.Ints(1, "axes").value_or(std::vector<int64_t>{});
+  if (axes.empty() && node.attributes.Int("noop_with_empty_axes", 0) != 0) {
+    w.Refuse(RQ_LATE_TEXT("it reduces no dimension"), RQ_LATE_TEXT("give it axes"));
+  }
+  if (w.TypeOf(x) != TensorType::kFloat32) {
+    w.Refuse(RQ_LATE_TEXT("it computes on integers"), RQ_LATE_TEXT("use float32 there"), x);
+  }
+  axes = axes.empty() ? PlainOrder(rank) : NormalizeAxes(axes, rank);
+  const bool keeps = node.attributes.Int("keepdims", 1) != 0;
+  const Order order = w.NativeOrder(x);
+  const Order left = keeps ? order : Without(order, axes);
+  const Shape all = Ordered(w.ShapeOf(x), order);
+  const Shape rest = Ordered(w.ShapeOf(node.output()), left);
+  Shape kept = all;
+  std::vector<int64_t> places;
+  for (const int64_t axis : axes) places.push_back(PlaceOf(order, axis));
+  std::sort(places.begin(), places.end());
+  for (const int64_t place : places) kept[static_cast<size_t>(place)] = 1;
+  const std::string& name = node.output()->name;
+  const auto add = [&](Builtin op, std::vector<int32_t> inputs, const Shape& shape) {
+    return w.Add(op, std::move(inputs), name, TensorType::kFloat32, shape);
+  };
+  const auto reduce = [&](Builtin op, int32_t input, bool keep) {
+    return w.Add(op, {input, w.AddInts(places)}, name, TensorType::kFloat32, keep ? kept : rest,
+                 {FlagOption(field::ReducerOptions::kKeepDims, keep)});
+  };
+  int32_t y = w.Need(x, order, Form::kNumbers);
+  // The largest is taken off before EXP, whose sum would overflow.
+  int32_t most = -1;
+  if (node.Is("ReduceLogSumExp")) {
+    most = reduce(Builtin::kREDUCE_MAX, y, true);
+    y = add(Builtin::kEXP, {add(Builtin::kSUB, {y, most}, all)}, all);
+  } else if (node.Is("ReduceL1")) {
+    y = add(Builtin::kABS, {y}, all);
+  } else if (!node.Is("ReduceLogSum")) {
+    y = add(Builtin::kMUL, {y, y}, all);
+  }
+  y = reduce(Builtin::kSUM, y, keeps);
+  if (node.Is("ReduceL2")) y = add(Builtin::kSQRT, {y}, rest);
+  if (node.Is("ReduceLogSum") || most >= 0) y = add(Builtin::kLOG, {y}, rest);
+  if (most >= 0) y = add(Builtin::kADD, {y, w.Reshaped(most, rest, name)}, rest);
+  w.Hold(node.output(), y, left, Form::kNumbers);
 }
 
 void WriteArg(Writer& w) {
