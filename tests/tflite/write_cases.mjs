@@ -1,6 +1,7 @@
 // Small ONNX graphs of every operator that toTflite() writes: { name, text, inputs: { NAME: dims }, quantize }, where
 // `quantize` says whether the graph is quantized and written as well.
 
+import { formulas } from './write_formulas.mjs';
 import { float, graph, image } from './write_graph.mjs';
 import { lines, moves, reductions } from './write_moves.mjs';
 
@@ -229,4 +230,5 @@ export default [
   ...moves,
   ...reductions,
   ...lines,
+  ...formulas,
 ];
