@@ -22,6 +22,7 @@ const floats = {
   mlperf_tiny_vww96_float: {},
   mnist_ort_example: {},
   openwakeword_embedding: {},
+  openwakeword_melspectrogram: {},
   ppocr_cls: {},
   // A map of probabilities, most of whose pixels are 0 or 1.
   ppocrv4_det: { float: 1e-4, quantized: 0.5 },
