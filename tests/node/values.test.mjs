@@ -124,7 +124,7 @@ describe('config', () => {
 
   test('what may stay in float is chosen by default for 8 bits with float outputs', () => {
     const chosen = (config) => parseConfig(config).options;
-    const integers = ['round_weights', 'bias_correction'];
+    const integers = ['smooth_quant', 'round_weights', 'bias_correction'];
     assert.deepEqual(chosen({}).recover, [...integers, 'float_sums', 'float_answers']);
     assert.equal(chosen({}).quickChoices, true);
     assert.deepEqual(chosen({ target: 'reduce-range' }).recover, [
