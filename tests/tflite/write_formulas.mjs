@@ -22,6 +22,14 @@ const norms = ['ReduceL1', 'ReduceL2', 'ReduceSumSquare', 'ReduceLogSumExp'].fla
 export const formulas = [
   ...functions,
   ...norms,
+  graph('Tan', image, ['t = Tanh(%x)', 'y = Tan(%t)'], {}, float),
+  graph(
+    'ReduceLogSum',
+    image,
+    ['e = Exp(%x)', 'y = ReduceLogSum(%e, %a) {keepdims = 0}'],
+    { a: ints(1) },
+    float,
+  ),
   graph(
     'Clip with computed bounds',
     image,

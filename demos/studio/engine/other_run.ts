@@ -1,4 +1,4 @@
-// What the Workers of other engines share: they get a file with its inputs, and answer with the median of its times.
+// Each Worker of another engine gets a file with its inputs, and answers with the median of the times of its runs.
 
 /** A model to run, and how often. */
 export interface OtherRequest {

@@ -20,7 +20,7 @@ class TokenLengths {
   /// Adds what another object for the same graph saw.
   void Merge(const TokenLengths& later);
   void Fields(StateBytes& state);
-  /// A warning for the record when several samples had one length in an open dimension; else "".
+  /// A warning for the record when all samples had one length in an open dimension; else "".
   std::string Warning() const;
 
  private:

@@ -1,6 +1,5 @@
 // Before: maker -> x -> (Relu, Clip, Add, Mul, pool) -> reader, where the channels of x have
-// different
-//   ranges
+//   different ranges
 // After: channel c of the maker is multiplied by f_c, the weights of the readers that meet channel
 //   c are divided by f_c
 // Conditions: see scaling_groups.h. Behind Clip(0, b): f_c >= 1, and f_c * max_c stays below b with

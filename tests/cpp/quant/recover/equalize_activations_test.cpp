@@ -215,6 +215,29 @@ TEST(EqualizeActivations, ThroughTheProductOfAGatedBlock) {
             Snr(graph, LowerToInteger(plain).graph()) + 6);
 }
 
+/// LeakyRelu and PRelu let positive factors through: f(c x) = c f(x).
+TEST(EqualizeActivations, ThroughSlopes) {
+  for (const std::string type : {"LeakyRelu", "PRelu"}) {
+    Builder b;
+    Noise noise(4);
+    Value* a = b.Conv(b.Input("x", {1, 3, 6, 6}), "a", {4, 3, 1, 1}, 0, noise);
+    for (const char* part : {"a_w", "a_b"}) {
+      Tensor& values = b.graph.FindValue(part)->constant;
+      const int64_t each = values.count() / 4;
+      for (int64_t i = 0; i < each; ++i) values.data<float>()[i] *= 50;
+    }
+    std::vector<Value*> inputs = {a};
+    if (type == "PRelu") inputs.push_back(b.Const("slope", noise.Make({4, 1, 1})));
+    b.graph.AddOutput(b.Conv(b.Op(type, inputs, "slopes"), "y", {2, 4, 1, 1}, 0, noise));
+    const Quantizer typed(FloatModel(b.graph), {});
+    EXPECT_EQ(FindScalingGroups(typed.graph()).size(), 1u) << type;
+    const QuantizedModel equal = Equalized(b.graph, {"equalize_activations"});
+    EXPECT_GT(Snr(b.graph, equal.float_graph), 100) << type;
+    ASSERT_EQ(equal.record.recovery.size(), 1u);
+    EXPECT_EQ(equal.record.recovery[0].detail, "1 of 1 groups of channels equalized") << type;
+  }
+}
+
 /// Both operands of a product cannot carry the same factors: their squares would come out.
 TEST(EqualizeActivations, ProductsOfOneGroupAreLeftAlone) {
   for (const bool same : {true, false}) {
