@@ -51,6 +51,7 @@ std::span<const KernelEntry> KernelEntries() {
 #include "kernels/layout/copy_rows.inc"
 #include "kernels/layout/transpose.inc"
 #include "kernels/lut/lut.inc"
+#include "kernels/lut/lut_bits.inc"
 #include "kernels/matmul_nbits/matmul_nbits.inc"
 #include "kernels/pool/avgpool_f32.inc"
 #include "kernels/pool/avgpool_q8.inc"

@@ -9,7 +9,7 @@
 #include "plan/arena.h"
 #include "plan/builder.h"
 #include "plan/lower/table.h"
-#include "plan/pack_activations.h"
+#include "plan/pack/pack_activations.h"
 #include "plan/plan.h"
 
 namespace requant {

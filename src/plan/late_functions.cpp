@@ -5,7 +5,7 @@
 #include "plan/lower/sequence/growing.h"
 #include "plan/lower/table.h"
 #include "plan/open/open_plan.h"
-#include "plan/pack_activations.h"
+#include "plan/pack/pack_activations.h"
 #include "plan/unheeded_forces.h"
 
 namespace requant {

@@ -37,7 +37,7 @@ struct Slot {
   Layout layout = Layout::kPlain;
   Home home = Home::kArena;
   size_t bytes = 0;
-  bool packed = false;  // two elements to a byte (plan/pack_activations.h)
+  bool packed = false;  // two elements to a byte (plan/pack/pack_activations.h)
   /// The axis along which it grows from run to run (PlanOptions::state): its rows lie apart, with
   /// room for more tokens, so that only steps that know them may read it. -1: it does not grow.
   int grows_along = -1;
@@ -134,7 +134,7 @@ struct Tuned {
   int threads = 0;  ///< at most so many threads; 0: as without the record
   /// windows gathered at a time (ConvGeometry::panel_rows); 0: the kernel's own number
   int panel = 0;
-  /// How the step's output is stored, where there is a choice (plan/pack_activations.h).
+  /// How the step's output is stored, where there is a choice (plan/pack/pack_activations.h).
   enum class Output { kUsual, kBytes, kPacked } output = Output::kUsual;
 
   bool operator==(const Tuned&) const = default;
@@ -163,7 +163,7 @@ struct PlanOptions {
   /// Merges activations and residual additions into the kernel before them.
   bool fuse = true;
   /// Trades time for memory: weights of few bits stay packed even where a machine is faster on
-  /// whole bytes, and values of at most 16 codes lie two to a byte (plan/pack_activations.h).
+  /// whole bytes, and values of at most 16 codes lie two to a byte (plan/pack/pack_activations.h).
   bool compact = false;
   /// Large steps are divided among so many threads, at most kMaxThreads; 0: as many as the session
   /// has. Results do not depend on it.

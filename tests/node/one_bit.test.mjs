@@ -227,3 +227,28 @@ test('what signs do not have is refused by name', async () => {
   await refused({ weights: { bits: 1, fullRange: true } }, /no lowest code/);
   model.dispose();
 });
+
+test('signs stay one bit between convolutions that pad them', async () => {
+  for (const simd of variants) {
+    env.wasm.simd = simd;
+    const model = await loadModel(MODEL);
+    const low = await quantize(model, {
+      calibration: calibration(8),
+      config: { ...forms['W1A1, -1 and 1'], recover: [] },
+    });
+    const images = testImages(4);
+    const scalar = await runAll(low, images, { kernels: SCALAR });
+    for (const conv_q8 of ['conv_q8_lookup', 'conv_q8_popcount']) {
+      const { outputs, plan, saved } = await runAll(low, images, { kernels: { conv_q8 } });
+      assert.deepEqual(outputs, scalar.outputs, conv_q8);
+      assert.deepEqual((await runAll(saved, images)).outputs, outputs, conv_q8);
+      const planes = plan.steps.filter(({ output }) => output.packing === 'planes');
+      // Some come from a convolution and lead to a padded one, some from a sum of 8 bits.
+      const direct = planes.filter(({ op }) => /^QLinearConv.*Lut/.test(op));
+      assert.ok(direct.length >= 1, plan.steps.map(({ op }) => op).join());
+      assert.ok(planes.some(({ kernel }) => kernel === 'lut_bits'));
+    }
+    low.dispose();
+    model.dispose();
+  }
+});

@@ -31,12 +31,13 @@ struct Lookups {
   uint8_t *shared, *indices, *thresholds, *bit_sums, *tables;
 };
 
-RQ_INLINE Lookups LookupsOf(const LookupShape& s, const LookupHeader& header, void* workspace) {
+RQ_INLINE Lookups LookupsOf(const ConvQ8Params* p, const LookupShape& s,
+                            const LookupHeader& header) {
   const LookupParts parts = LookupPartsOf(s);
   const int32_t planes = header.planes, range = header.input_range < 1 ? 1 : header.input_range;
-  const bool shares = SharesTables(header, s);
+  const bool shares = SharesTables(p, header, s);
   const int32_t pixel_bytes = s.slices * (shares ? SharedTables::kBytes : OwnTables::kBytes);
-  auto* at = static_cast<uint8_t*>(workspace) + parts.shape;
+  auto* at = static_cast<uint8_t*>(p->workspace) + parts.shape;
   const auto take = [&](int32_t bytes) __attribute__((always_inline)) {
     uint8_t* part = at;
     at += bytes;

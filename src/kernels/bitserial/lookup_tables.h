@@ -56,8 +56,10 @@ RQ_INLINE int32_t TableBias(const LookupHeader& header, const LookupShape& s) {
 ///   1x1  320 -> 1280      548           547
 ///   3x3   64 ->   64      485           473
 ///   3x3  256 ->  256      555           532
-RQ_INLINE bool SharesTables(const LookupHeader& header, const LookupShape& s) {
-  return header.input_range <= 1 && s.taps == 1;
+RQ_INLINE bool SharesTables(const ConvQ8Params* p, const LookupHeader& header,
+                            const LookupShape& s) {
+  const bool spread = p->input_spread != 0 && conv::IsOnePixel(p->geometry);
+  return (header.input_range <= 1 || spread) && s.taps == 1;
 }
 
 /// Constants that compute where the table of four bits lies among the shared ones: 16 * (the four
@@ -102,21 +104,21 @@ RQ_INLINE int32_t StorePlaces(const PlaceConstants& c, const v128_t* bits, uint8
          __builtin_popcountll(static_cast<uint64_t>(wasm_i64x2_extract_lane(bytes, 1)));
 }
 
-/// Builds the shared tables of all combinations of four bits.
-RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, uint8_t* out) {
+/// Builds the shared tables of all combinations of four bits, which count 1 << `spread`.
+RQ_INLINE void BuildShared(const LookupHeader& header, int32_t less, int32_t spread, uint8_t* out) {
   const v128_t bias = wasm_i8x16_splat(static_cast<int8_t>(less));
   v128_t patterns[6];
   RQ_UNROLL for (int i = 0; i < 6; ++i) patterns[i] = wasm_v128_load(header.patterns[i]);
   const v128_t low = wasm_i8x16_make(0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0);
   RQ_UNROLL for (int i = 0; i < 4; ++i, out += kSliceBytes) {
     const v128_t bits = wasm_v128_or(low, wasm_i32x4_splat((i & 1) << 16 | (i >> 1) << 24));
-    StoreSlice(bits, patterns, bias, out);
+    StoreSlice(wasm_i8x16_shl(bits, static_cast<uint32_t>(spread)), patterns, bias, out);
   }
 }
 
 /// Builds the own tables, or the offsets of shared ones, of a pixel whose codes are one bit plane;
-/// `channels` is a multiple of 32. All codes are `padding` where `in` is null. Returns the sum of
-/// the codes.
+/// `channels` is a multiple of 32. All bits are those of `padding` where `in` is null. Returns the
+/// sum of the bits.
 template <typename Tables>
 RQ_INLINE int32_t BuildBits(const PlaceConstants& constants, int32_t channels, const uint8_t* in,
                             uint32_t padding, const uint8_t* shared, uint8_t* out) {
@@ -138,12 +140,12 @@ RQ_INLINE int32_t BuildBits(const PlaceConstants& constants, int32_t channels, c
 }
 
 /// Writes the offsets of shared tables and the sums of codes for `count` pixels, `step` bytes
-/// apart. Pixels are bit planes, or bytes with codes from `least` on and channels in multiples of
-/// 64.
+/// apart. Pixels are bit planes whose bits count 1 << `spread`, or bytes with codes from `least` on
+/// and channels in multiples of 64.
 template <bool kPlanes>
 __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, const uint8_t* in,
-                                           ptrdiff_t step, int32_t least, uint8_t* out,
-                                           int32_t* sums) {
+                                           ptrdiff_t step, int32_t least, int32_t spread,
+                                           uint8_t* out, int32_t* sums) {
   const v128_t lo = wasm_i8x16_splat(static_cast<int8_t>(least));
   const PlaceConstants constants(static_cast<size_t>(count));
   for (int32_t i = 0; i < count; ++i, in += step) {
@@ -171,7 +173,7 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
       wasm_v128_store64_lane(out, PlacesOfBits(constants, bits), 0);
       out += 8;
     }
-    sums[i] = sum;
+    sums[i] = sum << spread;
   }
 }
 
@@ -179,7 +181,8 @@ __attribute__((noinline)) void BuildPlaces(int32_t channels, int32_t count, cons
 struct LineForm {
   bool packed = false, planes = false;
   int32_t channels = 0, least = 0;  ///< tables hold codes less the least one
-  uint32_t padding_bits = 0;        ///< padding of a bit plane
+  uint32_t padding_bits = 0;        ///< padding of a bit plane, unless it is spread
+  int32_t spread = 0;
   const uint8_t* shared = nullptr;
   int32_t slices = 0, rest = 0;  ///< rest: codes of the last slice
   v128_t lo, padding, bias, last;
@@ -239,9 +242,10 @@ RQ_INLINE int32_t BuildPixel(const LineForm& f, const uint8_t* in, uint8_t* out)
 template <typename Tables>
 RQ_INLINE int32_t BuildAt(const LineForm& f, const uint8_t* input, bool inside, ptrdiff_t at,
                           uint8_t* out) {
-  if (f.planes) {
+  if (f.planes && (inside || f.spread == 0)) {
     const uint8_t* in = inside ? input + at / 8 : nullptr;
-    return BuildBits<Tables>(f.constants, f.channels, in, f.padding_bits, f.shared, out);
+    return BuildBits<Tables>(f.constants, f.channels, in, f.padding_bits, f.shared, out)
+           << f.spread;
   }
   return BuildPixel<Tables>(f, inside ? input + (f.packed ? NibbleBytes(at) : at) : nullptr, out);
 }
@@ -254,9 +258,9 @@ RQ_INLINE bool BuildFast(const LineForm& f, const uint8_t* input, ptrdiff_t at, 
   if (Tables::kBytes == kSliceBytes || f.packed || (!f.planes && f.channels % 64 != 0))
     return false;
   if (f.planes) {
-    BuildPlaces<true>(f.channels, count, input + at / 8, step / 8, 0, out, sums);
+    BuildPlaces<true>(f.channels, count, input + at / 8, step / 8, 0, f.spread, out, sums);
   } else {
-    BuildPlaces<false>(f.channels, count, input + at, step, f.least, out, sums);
+    BuildPlaces<false>(f.channels, count, input + at, step, f.least, 0, out, sums);
   }
   return true;
 }
@@ -288,6 +292,7 @@ __attribute__((noinline)) void BuildLine(const ConvQ8Params* p, const LookupShap
   // Packed codes are stored less their own base.
   f.least = header.input_lo - (f.packed ? p->input_base : 0);
   f.padding_bits = static_cast<uint32_t>(-padding);
+  f.spread = p->input_spread;
   f.shared = shared;
   f.slices = s.slices;
   f.rest = channels - (s.slices - 1) * kSlice;

@@ -3,6 +3,9 @@
 // the next convolution reads them: any number of planes if it counts bits, one if it looks up
 // tables. A residual may be one plane, too. Freestanding.
 //
+// Planes are spread where only every other code occurs: plane i then is bit i + 1 of (code - least
+// code). So signs, -1 and 1, are one plane, and a convolution pads them with 0, which is no sign.
+//
 // An NHWC pixel is a sequence of planes, the lowest bit of (code - least code) first. Bit i of byte
 // b of a plane is channel 8 * b + i:
 //
@@ -22,8 +25,9 @@ inline constexpr int32_t kPlaneBlock = 32;
 
 }  // namespace requant
 
-/// Gathers the words of all planes under the window of one output row, plane after plane. Padding
-/// has the code `zero` (less the least code). Returns the sum of the codes.
+/// Gathers the words of all planes under the window of one output row, plane after plane; before
+/// spread planes comes the one of bit 0. Padding has the code `zero` (less the least code). Returns
+/// the sum of the codes.
 RQ_LOW_BITS_KERNEL(rq_conv_gather_planes)
 int32_t rq_conv_gather_planes(const requant::ConvQ8Params* params, int32_t first_channel,
                               int32_t row, int32_t zero, uint8_t* bits);

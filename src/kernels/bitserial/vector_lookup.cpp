@@ -241,8 +241,10 @@ void rq_conv_q8_lookup(const requant::ConvQ8Params* p) {
   SetLookupShape(p->geometry, s);
   const ConvGeometry& g = s.g;
   const auto* header = static_cast<const LookupHeader*>(p->weights);
-  const Lookups l = LookupsOf(s, *header, p->workspace);
-  if (l.shares || p->input_planes != 0) BuildShared(*header, TableBias(*header, s), l.shared);
+  const Lookups l = LookupsOf(p, s, *header);
+  if (l.shares || p->input_planes != 0) {
+    BuildShared(*header, TableBias(*header, s), p->input_spread, l.shared);
+  }
   for (int32_t slot = 0; slot < s.ring; ++slot) l.tags[slot] = -1;
   const bool can_make_codes = !l.wide && conv::CanMakeCodes(p);
   if (can_make_codes) conv::SetOutput(p, l.codes);

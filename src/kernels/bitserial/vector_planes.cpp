@@ -2,6 +2,7 @@
 #include "base/simd.h"
 #include "kernels/bitserial/planes.h"
 #include "kernels/conv/blocking.h"
+#include "kernels/lut/kernel.h"
 #include "kernels/requantize/kernel.h"
 
 namespace requant {
@@ -25,7 +26,7 @@ int32_t rq_conv_gather_planes(const requant::ConvQ8Params* p, int32_t first_chan
                               int32_t zero, uint8_t* bits) {
   using namespace requant;
   const ConvGeometry& g = p->geometry;
-  const int32_t planes = p->input_planes, channels = g.in_c / g.groups;
+  const int32_t planes = p->input_planes, spread = p->input_spread, channels = g.in_c / g.groups;
   const int32_t run = channels / 8, plane_bytes = g.in_c / 8;
   const int32_t row_bytes = g.kernel_h * g.kernel_w * run;
   const int32_t line = row / g.out_w, image = line / g.out_h;
@@ -40,18 +41,18 @@ int32_t rq_conv_gather_planes(const requant::ConvQ8Params* p, int32_t first_chan
       const ptrdiff_t pixel = (image * g.in_h + y) * g.in_w + x;
       const uint8_t* in =
           static_cast<const uint8_t*>(p->input) + pixel * planes * plane_bytes + first_channel / 8;
-      for (int32_t plane = 0; plane < planes; ++plane) {
+      for (int32_t plane = 0; plane < planes + spread; ++plane) {
         uint8_t* to = out + plane * row_bytes;
-        if (inside) {
-          CopyWords(in + plane * plane_bytes, run, to);
+        if (inside && plane >= spread) {
+          CopyWords(in + (plane - spread) * plane_bytes, run, to);
         } else {
-          FillWords((zero >> plane & 1) != 0 ? ~0u : 0u, run, to);
+          FillWords(!inside && (zero >> plane & 1) != 0 ? ~0u : 0u, run, to);
         }
       }
     }
   }
   int32_t sum = 0;
-  for (int32_t plane = 0; plane < planes; ++plane) {
+  for (int32_t plane = 0; plane < planes + spread; ++plane) {
     int32_t ones = 0;
     for (int32_t i = 0; i < row_bytes; i += 4, bits += 4) {
       uint32_t word;
@@ -86,5 +87,23 @@ void rq_conv_finish_planes(const requant::ConvQ8Params* p, int32_t* acc, int32_t
       if (r + 1 < count) out[pixel + plane * plane_bytes] = static_cast<uint8_t>(mask >> 8);
       x = wasm_i8x16_add(x, x);
     }
+  }
+}
+
+void rq_lut_bits(const requant::LutBitsParams* p) {
+  // Comparisons are of signed bytes.
+  const int32_t top = p->is_signed != 0 ? 0 : 128;
+  const v128_t flip = wasm_i8x16_splat(static_cast<int8_t>(top));
+  const v128_t threshold = wasm_i8x16_splat(static_cast<int8_t>(p->threshold - top));
+  const uint32_t flips = p->flips != 0 ? ~0U : 0;
+  const uint8_t* in = p->in;
+  uint8_t* out = p->out;
+  for (size_t i = 0; i < p->words; ++i, in += 32, out += 4) {
+    const v128_t a = wasm_v128_xor(wasm_v128_load(in), flip);
+    const v128_t b = wasm_v128_xor(wasm_v128_load(in + 16), flip);
+    const uint32_t low = wasm_i8x16_bitmask(wasm_i8x16_ge(a, threshold));
+    const uint32_t high = wasm_i8x16_bitmask(wasm_i8x16_ge(b, threshold));
+    const uint32_t word = (low | high << 16) ^ flips;
+    __builtin_memcpy(out, &word, 4);
   }
 }

@@ -169,6 +169,17 @@ __attribute__((noinline)) int32_t PackBits(const uint8_t* codes, int32_t words, 
   return bitserial::SumOfLanes(sum);
 }
 
+/// Whether any of `bytes` bytes, a multiple of 4, is not 0.
+RQ_INLINE bool HasBits(const uint8_t* in, int32_t bytes) {
+  uint32_t any = 0;
+  for (int32_t i = 0; i < bytes; i += 4) {
+    uint32_t word;
+    __builtin_memcpy(&word, in + i, 4);
+    any |= word;
+  }
+  return any != 0;
+}
+
 RQ_INLINE void Clear(int32_t count, int32_t* out) {
   for (int32_t r = 0; r < 2 * count; ++r, out += 4) wasm_v128_store(out, wasm_i32x4_splat(0));
 }
@@ -215,9 +226,12 @@ RQ_INLINE void Convolve(const ConvQ8Params* p) {
     const int32_t count = p->row_end - row < panel_rows ? p->row_end - row : panel_rows;
     const uint8_t* block = reinterpret_cast<const uint8_t*>(header + 1);
     for (int32_t group = 0; group < g.groups; ++group) {
+      // Only padding has bits in the lowest of spread planes.
+      int32_t first_plane = p->input_spread;
       for (int32_t r = 0; r < count; ++r) {
         if (p->input_planes != 0) {
           sums[r] = rq_conv_gather_planes(p, group * group_in, row + r, z, bits + r * lda);
+          if (first_plane != 0 && HasBits(bits + r * lda, row_bytes)) first_plane = 0;
           continue;
         }
         if (p->input_packed != 0) {
@@ -238,7 +252,7 @@ RQ_INLINE void Convolve(const ConvQ8Params* p) {
           const int32_t strip = count - r < kEpilogueRows ? count - r : kEpilogueRows;
           Clear(strip, acc);
           for (int32_t j = 0; j < planes; ++j) {
-            for (int32_t i = 0; i < input_planes; ++i) {
+            for (int32_t i = first_plane; i < input_planes; ++i) {
               Form::Rows(
                   {bits + r * lda + i * row_bytes, lda, block + j * plane_bytes, words, i + j},
                   strip, acc);

@@ -70,6 +70,8 @@ struct ConvQ8Params {
   /// the input is that of the packed weights, for the output the least that is written. Only
   /// kernels of bits read them.
   int32_t input_planes = 0, output_planes = 0;
+  /// 1: the input's planes are of every other code, as -1 and 1 are. Padding may be one between.
+  int32_t input_spread = 0;
   /// The tensor that `addition` adds to the requantized output, or null: one row for each output
   /// pixel, residual_stride bytes apart. `output` then holds the sums; the two must not overlap.
   const void* residual = nullptr;

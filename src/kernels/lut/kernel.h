@@ -21,8 +21,22 @@ struct LutParams {
   size_t out_row_stride;
 };
 
+/// Bit i of the output is whether in[i] is at least `threshold`, or is not if `flips` is 1: a
+/// lookup of two results as one bit plane (kernels/bitserial/planes.h).
+struct LutBitsParams {
+  const uint8_t* in = nullptr;
+  uint8_t* out = nullptr;
+  size_t words = 0;  ///< elements / 32
+  int32_t threshold = 0;
+  int32_t is_signed = 0;  ///< 1: the input is int8, 0: uint8
+  int32_t flips = 0;
+};
+
 }  // namespace requant
 
 #define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, LutParams)
 #include "kernels/lut/lut.inc"
+#undef ROW
+#define ROW(linkage, run, ...) RQ_DECLARE_##linkage(run, LutBitsParams)
+#include "kernels/lut/lut_bits.inc"
 #undef ROW

@@ -12,6 +12,14 @@ struct LutKernel {
   void (*run)(const LutParams* params);
 };
 
+struct LutBitsKernel {
+  const char* name;
+  const char* isa;
+  const char* (*missing)();
+  void (*run)(const LutBitsParams* params);
+};
+
 std::span<const LutKernel> LutKernels();
+std::span<const LutBitsKernel> LutBitsKernels();
 
 }  // namespace requant

@@ -32,6 +32,7 @@ struct MaxPoolQ8Params {
   /// Not 0: the kernel writes so many bit planes (kernels/bitserial/planes.h) of the codes less lo,
   /// instead of bytes. Offsets of pixels still count channels.
   int32_t output_planes = 0;
+  int32_t output_spread = 0;  ///< 1: the planes are spread; only lo and hi occur if it is one plane
 };
 
 /// How many positions an average divides by (AveragePool, onnx docs/Operators.md). Without

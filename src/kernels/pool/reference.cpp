@@ -50,7 +50,8 @@ void MaxPoolBytes(const MaxPoolQ8Params* p) {
       if (p->output_planes != 0) {
         const size_t pixel = static_cast<size_t>(row) * p->output_planes;
         auto* planes = static_cast<uint8_t*>(p->output) + pixel * (g.in_c / 8) + c / 8;
-        StorePlanes(most - p->lo, p->output_planes, g.in_c / 8, c % 8, planes);
+        StorePlanes((most - p->lo) >> p->output_spread, p->output_planes, g.in_c / 8, c % 8,
+                    planes);
         continue;
       }
       static_cast<T*>(p->output)[static_cast<size_t>(row) * g.output_stride + c] =

@@ -152,7 +152,9 @@ RQ_INLINE void MaxQ8(const MaxPoolQ8Params* p) {
           const auto bits = static_cast<uint16_t>(wasm_i8x16_bitmask(wasm_i8x16_eq(codes, hi)));
           __builtin_memcpy(first + c / 8, &bits, 2);
         } else {
-          StorePlanes(wasm_i8x16_sub(codes, lo), planes, g.in_c / 8, first + c / 8);
+          const v128_t bits =
+              wasm_u8x16_shr(wasm_i8x16_sub(codes, lo), static_cast<uint32_t>(p->output_spread));
+          StorePlanes(bits, planes, g.in_c / 8, first + c / 8);
         }
       }
       continue;

@@ -13,7 +13,7 @@
 #include "plan/compile.h"
 #include "plan/journal.h"
 #include "plan/open/same_network.h"
-#include "plan/pack_activations.h"
+#include "plan/pack/pack_activations.h"
 
 namespace requant {
 namespace {

@@ -1,5 +1,5 @@
-// Lookup convolutions on planes of bits (inputs, residuals and outputs) against the scalar row on
-// bytes.
+// Convolutions on planes of bits (inputs, residuals and outputs) against the scalar row on bytes:
+// lookups, and counting of bits. Some inputs are spread, as -1 and 1 are.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,9 @@ class PlanesCase {
                   1 + Of(2), variant % 4 == 3 ? 1 + Of(2) : 0, dilation, groups, 1 + Of(2));
     is_signed_ = variant % 6 == 5;
     lo_ = is_signed_ ? -1 - Of(120) : Of(250);
-    input_ = TwoCodes(static_cast<size_t>(g_.batch * g_.in_h * g_.in_w) * in_c, lo_, variant);
+    spread_ = variant / 2 % 2;
+    input_ =
+        TwoCodes(static_cast<size_t>(g_.batch * g_.in_h * g_.in_w) * in_c, lo_, variant, spread_);
     const std::vector<int8_t> values[] = {{-1, 1}, {0, 1}, {-1, 0}, {-2, 5}};
     const std::vector<int8_t>& two = values[Of(4)];
     const int32_t depth = in_c / groups * size * size;
@@ -46,9 +48,9 @@ class PlanesCase {
     view_.data = weights_.data();
     view_.bias = bias_.data();
     view_.input_lo = lo_;
-    view_.input_hi = lo_ + 1;
+    view_.input_hi = lo_ + (1 << spread_);
     std::vector<int64_t> bounds(static_cast<size_t>(out_c));
-    ConvQ8AccumulatorBounds(view_, 1, bounds.data());
+    ConvQ8AccumulatorBounds(view_, 1 << spread_, bounds.data());
     std::vector<double> multipliers;
     for (int32_t o = 0; o < out_c; ++o) multipliers.push_back(1.0 / (1 + Of(depth)));
     out_lo_ = is_signed_ ? -5 : 7;
@@ -57,7 +59,7 @@ class PlanesCase {
     AddNarrowRequantize(prepared_, bounds);
     p_.geometry = g_;
     p_.input_signed = is_signed_ ? 1 : 0;
-    p_.input_zero_point = lo_ + Of(2);
+    p_.input_zero_point = lo_ + Of(2 + spread_);
     p_.output_type = is_signed_ ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
     p_.requantize = prepared_.Params();
   }
@@ -101,11 +103,13 @@ class PlanesCase {
     p_.weights = packed.data();
     compares_ = kernel.run == rq_conv_q8_lookup && bitserial::LookupCompares(p_);
     const int32_t pixels = g_.batch * g_.in_h * g_.in_w, rows = ConvRows(g_);
-    const std::vector<uint8_t> input_plane = PlaneOf(input_, pixels, g_.in_c, g_.in_c, lo_);
+    const std::vector<uint8_t> input_plane =
+        PlaneOf(input_, pixels, g_.in_c, g_.in_c, lo_, spread_);
     std::vector<uint8_t> residual_plane;
     ConvQ8Params p = p_;
     p.input = input ? input_plane.data() : input_.data();
     p.input_planes = input ? 1 : 0;
+    p.input_spread = input ? spread_ : 0;
     if (residual) {
       residual_plane = PlaneOf(residual_, rows, g_.out_c, g_.out_c, residual_lo_);
       p.residual = residual_plane.data();
@@ -128,11 +132,11 @@ class PlanesCase {
 
  private:
   int32_t Of(int32_t n) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(n)); }
-  std::vector<uint8_t> TwoCodes(size_t size, int32_t lo, int which) {
+  std::vector<uint8_t> TwoCodes(size_t size, int32_t lo, int which, int32_t spread = 0) {
     std::vector<uint8_t> codes(size);
     for (uint8_t& code : codes) {
       const int32_t bit = which % 10 == 3 ? 0 : which % 10 == 4 ? 1 : Of(2);
-      code = static_cast<uint8_t>(lo + bit);
+      code = static_cast<uint8_t>(lo + (bit << spread));
     }
     return codes;
   }
@@ -140,7 +144,7 @@ class PlanesCase {
   std::mt19937& random_;
   ConvGeometry g_;
   bool is_signed_ = false, compares_ = false;
-  int32_t lo_ = 0, out_lo_ = 0, residual_lo_ = 0;
+  int32_t lo_ = 0, spread_ = 0, out_lo_ = 0, residual_lo_ = 0;
   std::vector<uint8_t> input_, residual_;
   std::vector<int8_t> weights_;
   std::vector<int32_t> bias_;
@@ -180,6 +184,17 @@ TEST(ConvPlanes, LookupsGiveTheBitsOfTheScalarRow) {
     ones += set;
     all += static_cast<int64_t>(expected.size());
     mixed += set != 0 && set != static_cast<int64_t>(expected.size()) ? 1 : 0;
+  }
+  for (int variant = 0; variant < 60; ++variant) {
+    PlanesCase test(random, variant);
+    const std::vector<uint8_t> expected = test.Bytes(rows[0]);
+    const std::vector<uint8_t> plane = test.PlaneOfOutput(expected);
+    for (const auto& row : rows) {
+      if (row.run != rq_conv_q8_popcount && row.run != rq_conv_q8_carry_save) continue;
+      ASSERT_EQ(test.Run(row, false, false, true), plane) << row.name << variant;
+      ASSERT_EQ(test.Run(row, true, false, true), plane) << row.name << variant;
+      ASSERT_EQ(test.Run(row, true, false, false), expected) << row.name << variant;
+    }
   }
   EXPECT_GT(sums, 60);
   EXPECT_GT(mixed, 60);

@@ -38,12 +38,13 @@ inline size_t Elements(int32_t pixels, int32_t stride, int32_t channels) {
 
 /// Packs codes from `lo` on as one plane of bits; the number of channels is a multiple of 8.
 inline std::vector<uint8_t> PlaneOf(const std::vector<uint8_t>& codes, int32_t pixels,
-                                    int32_t stride, int32_t channels, int32_t lo) {
+                                    int32_t stride, int32_t channels, int32_t lo,
+                                    int32_t spread = 0) {
   std::vector<uint8_t> bits(static_cast<size_t>(pixels) * channels / 8);
   for (int32_t i = 0; i < pixels; ++i) {
     for (int32_t c = 0; c < channels; ++c) {
       const uint8_t code = codes[static_cast<size_t>(i) * stride + c];
-      const auto bit = static_cast<uint8_t>(code - static_cast<uint8_t>(lo));
+      const int32_t bit = static_cast<uint8_t>(code - static_cast<uint8_t>(lo)) >> spread;
       bits[(static_cast<size_t>(i) * channels + c) / 8] |= static_cast<uint8_t>(bit << c % 8);
     }
   }

@@ -1,6 +1,6 @@
 // Values of 16 codes are packed, two to a byte: the tests check which values are packed, and that
 // the results stay the interpreter's.
-#include "plan/pack_activations.h"
+#include "plan/pack/pack_activations.h"
 
 #include <gtest/gtest.h>
 

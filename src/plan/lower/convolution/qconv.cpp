@@ -162,7 +162,7 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
   const auto packs = [&](const DwConvQ8Kernel& row) {
     return row.missing == MissingLowBits && IsUsable(row, relaxed) && row.supports(weights);
   };
-  // Kernels on whole bytes cannot read or write two codes to a byte (plan/pack_activations.h).
+  // Kernels on whole bytes cannot read or write two codes to a byte (plan/pack/pack_activations.h).
   const bool compact = builder.options().compact && codes.hi - codes.lo <= kFewBitsRange &&
                        std::any_of(rows.begin(), rows.end(), packs);
   std::string tuning = QTuningOf("dwconv_q8", geometry, codes, product.weights);

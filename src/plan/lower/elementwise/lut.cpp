@@ -6,36 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/lut/table.h"
-#include "plan/lower/parts.h"
+#include "plan/lower/elementwise/lut_step.h"
 #include "plan/lower/rows.h"
-#include "plan/lower/steps.h"
 
 namespace requant {
-namespace {
-
-class LutStep : public StepOf<StepKind::kLut> {
- public:
-  void Fields(PlanArchive& archive) override {
-    archive.Fields(table, count);
-    archive.Kernel(LutKernels(), kernel, run);
-  }
-  void Run(const RunContext& context) const override {
-    const LutParams call{context.Read<uint8_t>(inputs[0]),
-                         context.Write<uint8_t>(outputs[0]),
-                         table.data(),
-                         1,
-                         count,
-                         count,
-                         count};
-    RunParts(context, parts, run, call);
-  }
-  ByteTable table{};
-  size_t count = 0;
-  void (*run)(const LutParams*) = nullptr;
-};
-
-}  // namespace
 
 CodeRange CodesOfTable(CodeRange codes, const ByteTable& table, DType dtype) {
   CodeRange image = {255, -128};
@@ -57,6 +31,8 @@ Step& AddLutStep(PlanBuilder& builder, const Node& node, const Value* input, con
   auto& step = builder.Add<LutStep>(node, kernel.name, {from}, {to});
   step.run = kernel.run;
   step.table = table;
+  step.codes = builder.RangeOf(input);
+  step.makes_signed = output->type.dtype == DType::kInt8;
   step.count = builder.slot(from).bytes;
   DivideElements(builder, step, kernel.run, offsetof(LutParams, cols), step.count, 1, 1);
   step.may_overwrite = true;
@@ -119,5 +95,6 @@ bool LowerByteUnary(PlanBuilder& builder, const Node& node) {
 }
 
 RQ_STEP(Lut, LutStep)
+RQ_STEP(LutBits, LutBitsStep)
 
 }  // namespace requant

@@ -11,9 +11,15 @@ namespace requant {
 ///
 ///   Before      a value has a byte for each element
 ///   After       it is bit planes
-///   Conditions  a convolution for few bits or a max pool computes it; only convolutions that count
-///               bits read it, or it is one plane and lookups read it, as inputs or residuals; its
-///               channels (of a group) are a multiple of 32; nothing else shares its memory.
+///   Conditions  a convolution for few bits, a max pool, or a table of two results computes it;
+///               only convolutions that count bits read it, or it is one plane and lookups read it,
+///               as inputs or residuals; its channels (of a group) are a multiple of 32; nothing
+///               else shares its memory.
+///
+///   Before      value -> table, such as that of signs -> convolutions
+///   After       value, as planes -> convolutions
+///   Conditions  as above, and the table leaves the planes as they are: neighboring codes stay
+///               neighbors, or become every other code
 ///
 ///   Before      a value has a byte for each element
 ///   After       it has half a byte for each
