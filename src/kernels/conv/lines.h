@@ -19,8 +19,16 @@
 
 namespace requant::conv {
 
-/// convert(image, y, out) writes line y with its padding; prepare(block) returns the initial
-/// accumulators of a block of weights. weight_bytes is the offset of the weights in a block.
+/// Initial accumulators of some pixels of a line: eight, and `step` int32 to those of the next
+/// pixel.
+struct LineStart {
+  const int32_t* from;
+  ptrdiff_t step = 0;
+};
+
+/// convert(image, y, slot, out) writes line y with its padding to a slot of the ring;
+/// prepare(block, ox, count) returns the initial accumulators of a block of weights. weight_bytes
+/// is the offset of the weights in a block.
 template <typename Op, typename Convert, typename Prepare>
 RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_t weight_bytes,
                          int32_t* acc, typename Op::In* ring, Convert convert, Prepare prepare) {
@@ -35,7 +43,7 @@ RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_
                          static_cast<ptrdiff_t>(sizeof(typename Op::Weight));
   const auto into_ring = [&](int32_t image, int32_t y, int32_t slot)
       __attribute__((always_inline)) {
-    convert(image, y, ring + slot * line_elements);
+    convert(image, y, slot, ring + slot * line_elements);
   };
   const auto multiply = [&](int32_t row, int32_t begin, int32_t end, int32_t top)
       __attribute__((always_inline)) {
@@ -45,13 +53,11 @@ RQ_INLINE void ConvLines(const ConvQ8Params* p, const uint8_t* weights, ptrdiff_
       for (int32_t channel = 0; channel < g.out_c; channel += kChannelBlock, block += block_bytes) {
         const int32_t n = g.out_c - channel < kChannelBlock ? g.out_c - channel : kChannelBlock;
         const auto* w = reinterpret_cast<const typename Op::Weight*>(block + weight_bytes);
-        const int32_t* from = prepare(block);
-        ptrdiff_t from_step = 0;
+        LineStart start = prepare(block, ox, count);
         for (int32_t y = 0; y < g.kernel_h; ++y, w += line_weights) {
           Product<Op>(ring + (top + y) % g.kernel_h * line_elements + ox * step, step, w, steps,
-                      from, from_step, count, acc);
-          from = acc;
-          from_step = kChannelBlock;
+                      start.from, start.step, count, acc);
+          start = {acc, kChannelBlock};
         }
         Finish(p, acc, row + ox - begin, count, channel, n);
       }

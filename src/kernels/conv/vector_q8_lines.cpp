@@ -21,10 +21,11 @@ RQ_INLINE void Run(const ConvQ8Params* p) {
       p, static_cast<const uint8_t*>(p->weights) + sizeof(conv::PackedQ8Header), kChannelBlock * 4,
       reinterpret_cast<int32_t*>(workspace),
       reinterpret_cast<int16_t*>(workspace + conv::kEpilogueBytes),
-      [p](int32_t image, int32_t y, int16_t * out)
+      [p](int32_t image, int32_t y, int32_t, int16_t * out)
           __attribute__((always_inline)) { Convert(p, image, y, out); },
-      [](const uint8_t* block)
-          __attribute__((always_inline)) { return reinterpret_cast<const int32_t*>(block); });
+      [](const uint8_t* block, int32_t, int32_t) __attribute__((always_inline)) {
+        return conv::LineStart{reinterpret_cast<const int32_t*>(block)};
+      });
 }
 
 }  // namespace

@@ -58,9 +58,11 @@ inline int32_t PhaseOffset(int32_t kernel_h, int32_t kernel_w, int32_t phase) {
   for (int32_t i = 0; i < phase; ++i) quartets += Quartets(kernel_h, i);
   return quartets * kernel_w * 32;
 }
-/// Bytes of a block of eight channels: eight biases, eight sums of weights, and the weights.
+/// Bytes in front of the weights of a block of eight channels: eight biases, eight sums of weights,
+/// and eight middles.
+inline constexpr int32_t kDot8HeaderBytes = 96;
 inline int32_t Dot8BlockBytes(int32_t kernel_h, int32_t kernel_w) {
-  return 64 + PhaseOffset(kernel_h, kernel_w, 4);
+  return kDot8HeaderBytes + PhaseOffset(kernel_h, kernel_w, 4);
 }
 
 /// The first bytes of the packed weights of vector_narrow.cpp. For every eight channels follow 8

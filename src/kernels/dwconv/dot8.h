@@ -16,6 +16,11 @@
 //   phase 3     0    0    0    w0   | w1   w2   0    0
 //
 // This takes two thirds of the pairs' multiplications, half of their bytes, and no widening.
+//
+// Affine weights need nine bits. They are packed less the middle m of their channel's range, which
+// leaves eight, while the sum of weights that is packed with them is that of the weights
+// themselves. So the kernel adds m * sum(x'), where a product with ones gives the sum of a column,
+// which neighboring windows share. Blocks whose middles are all 0 skip this.
 #include "kernels/dot8.h"
 #include "kernels/dwconv/blocking.h"
 #include "kernels/dwconv/kernel.h"
@@ -172,6 +177,78 @@ static __attribute__((noinline)) void WindowAny(const uint8_t* ring, ptrdiff_t s
   }
 }
 
+/// The rows of a quartet that lie in the window, as a byte of 1 for each.
+RQ_INLINE v128_t RowsUnder(int32_t kernel_h, int32_t phase, int32_t quartet) {
+  uint32_t ones = 0;
+  for (int32_t i = 0; i < 4; ++i) {
+    const int32_t row = 4 * quartet + i - phase;
+    ones |= row >= 0 && row < kernel_h ? 1U << 8 * i : 0;
+  }
+  return wasm_i32x4_splat(static_cast<int32_t>(ones));
+}
+
+/// Whether the middles of a block are not all 0.
+RQ_INLINE bool IsAffine(const int32_t* block) {
+  return wasm_v128_any_true(wasm_v128_or(wasm_v128_load(block + 16), wasm_v128_load(block + 20)));
+}
+
+/// The sums of a column's rows under the window, for four channels.
+template <typename Dot8, int kQuartets>
+RQ_INLINE v128_t ColumnSums(const uint8_t* row0, const uint8_t* row1, v128_t ones0, v128_t ones1) {
+  const v128_t sum = Dot8::Add(ones0, wasm_v128_load(row0), wasm_i32x4_splat(0));
+  return kQuartets == 1 ? sum : Dot8::Add(ones1, wasm_v128_load(row1), sum);
+}
+
+/// acc += middles * (sums of windows of width three), for `count` pixels of eight channels whose
+/// neighbors share two columns.
+template <typename Dot8, int kQuartets>
+static __attribute__((noinline)) void AddMiddles3(const uint8_t* row0, const uint8_t* row1,
+                                                  ptrdiff_t next, v128_t ones0, v128_t ones1,
+                                                  const int32_t* middles, int32_t count,
+                                                  int32_t* acc, int32_t acc_stride) {
+  for (int part = 0; part < 2; ++part) {
+    const v128_t middle = wasm_v128_load(middles + 4 * part);
+    const uint8_t* x0 = row0 + 16 * part;
+    const uint8_t* x1 = row1 + 16 * part;
+    int32_t* out = acc + 4 * part;
+    v128_t a = ColumnSums<Dot8, kQuartets>(x0, x1, ones0, ones1);
+    v128_t b = ColumnSums<Dot8, kQuartets>(x0 + next, x1 + next, ones0, ones1);
+    x0 += 2 * next, x1 += 2 * next;
+    for (int32_t left = count; left > 0; --left, x0 += next, x1 += next, out += acc_stride) {
+      const v128_t c = ColumnSums<Dot8, kQuartets>(x0, x1, ones0, ones1);
+      const v128_t sum = wasm_i32x4_add(wasm_i32x4_add(a, b), c);
+      wasm_v128_store(out, wasm_i32x4_add(wasm_v128_load(out), wasm_i32x4_mul(sum, middle)));
+      a = b;
+      b = c;
+    }
+  }
+}
+
+/// acc += middles * (sums of windows), for any window, as WindowAny.
+template <typename Dot8>
+static __attribute__((noinline)) void AddMiddlesAny(
+    const uint8_t* ring, ptrdiff_t slot_bytes, int32_t slots, int32_t first_slot, int32_t quartets,
+    int32_t kernel_h, int32_t phase, int32_t kernel_w, ptrdiff_t tap, ptrdiff_t next,
+    const int32_t* middles, int32_t count, int32_t* acc, int32_t acc_stride) {
+  const v128_t middle0 = wasm_v128_load(middles), middle1 = wasm_v128_load(middles + 4);
+  for (; count > 0; --count, ring += next, acc += acc_stride) {
+    v128_t sum0 = wasm_i32x4_splat(0), sum1 = sum0;
+    int32_t slot = first_slot;
+    for (int32_t q = 0; q < quartets; ++q) {
+      const v128_t ones = RowsUnder(kernel_h, phase, q);
+      const uint8_t* x = ring + slot * slot_bytes;
+      for (int32_t kx = 0; kx < kernel_w; ++kx, x += tap) {
+        sum0 = Dot8::Add(ones, wasm_v128_load(x), sum0);
+        sum1 = Dot8::Add(ones, wasm_v128_load(x + 16), sum1);
+      }
+      if (++slot == slots) slot = 0;
+    }
+    const v128_t more0 = wasm_i32x4_mul(sum0, middle0), more1 = wasm_i32x4_mul(sum1, middle1);
+    wasm_v128_store(acc, wasm_i32x4_add(wasm_v128_load(acc), more0));
+    wasm_v128_store(acc + 4, wasm_i32x4_add(wasm_v128_load(acc + 4), more1));
+  }
+}
+
 /// Multiplies all channels of a group for `count` pixels from ox on; accumulators are
 /// [pixel][group].
 template <typename Dot8>
@@ -183,7 +260,7 @@ RQ_INLINE void StripDot8(const ConvGeometry& g, const uint8_t* ring, ptrdiff_t s
   const ptrdiff_t tap = g.dilation_w * column, next = g.stride_w * column;
   const int32_t quartets = Quartets(g.kernel_h, phase);
   const int32_t block_bytes = Dot8BlockBytes(g.kernel_h, g.kernel_w);
-  const ptrdiff_t offset = 64 + PhaseOffset(g.kernel_h, g.kernel_w, phase);
+  const ptrdiff_t offset = kDot8HeaderBytes + PhaseOffset(g.kernel_h, g.kernel_w, phase);
   const uint8_t* x = ring + ox * next;
   for (int32_t i = 0; i < n; i += 8, block += block_bytes, x += 32, acc += 8) {
     const int32_t* base = reinterpret_cast<const int32_t*>(block);
@@ -197,6 +274,19 @@ RQ_INLINE void StripDot8(const ConvGeometry& g, const uint8_t* ring, ptrdiff_t s
     } else {
       WindowAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_w, tap, next, base, zero_point,
                       w, count, acc, group);
+    }
+    if (!IsAffine(base)) continue;
+    if (g.kernel_w == 3 && tap == next && quartets <= 2) {
+      const uint8_t* row1 = x + (slot + 1 == slots ? 0 : slot + 1) * slot_bytes;
+      const v128_t ones0 = RowsUnder(g.kernel_h, phase, 0), ones1 = RowsUnder(g.kernel_h, phase, 1);
+      if (quartets == 1) {
+        AddMiddles3<Dot8, 1>(row0, row0, next, ones0, ones1, base + 16, count, acc, group);
+      } else {
+        AddMiddles3<Dot8, 2>(row0, row1, next, ones0, ones1, base + 16, count, acc, group);
+      }
+    } else {
+      AddMiddlesAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_h, phase, g.kernel_w, tap,
+                          next, base + 16, count, acc, group);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "kernels/dwconv/pack.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -130,27 +131,66 @@ size_t Dot8PackedSize(const DwConvQ8Weights& w) {
                     static_cast<size_t>(Dot8BlockBytes(w.layout.kernel_h, w.layout.kernel_w)));
 }
 
-void Dot8Pack(const DwConvQ8Weights& w, void* packed) {
+namespace {
+
+/// The middle of the range of a channel's weights less their zero point; 0 if they fit int8 without
+/// it.
+int32_t MiddleOf(const DwConvQ8Weights& w, int32_t c) {
+  int32_t lo = 0;
+  int32_t hi = 0;
+  ForEachTap(w.layout, c, [&](int32_t, int32_t, int64_t offset) {
+    const int32_t value = WeightAt(w, c, offset);
+    lo = std::min(lo, value);
+    hi = std::max(hi, value);
+  });
+  return lo >= -127 && hi <= 127 ? 0 : (lo + hi + 1) >> 1;
+}
+
+void PackBytes(const DwConvQ8Weights& w, bool affine, void* packed) {
   const DwConvWeightsLayout& l = w.layout;
   std::memset(packed, 0, Dot8PackedSize(w));
   const size_t block_bytes = static_cast<size_t>(Dot8BlockBytes(l.kernel_h, l.kernel_w));
   for (int32_t c = 0; c < l.channels; ++c) {
     uint8_t* block = static_cast<uint8_t*>(packed) + static_cast<size_t>(c / 8) * block_bytes;
     const int32_t lane = c % 8;
+    const int32_t middle = affine ? MiddleOf(w, c) : 0;
     int32_t sum = 0;
     ForEachTap(l, c, [&](int32_t y, int32_t x, int64_t offset) {
-      const int32_t value = WeightAt(w, c, offset);
-      sum += value;
+      const int32_t weight = WeightAt(w, c, offset);
+      const int32_t value = weight - middle;
+      sum += weight;
       for (int32_t phase = 0; phase < 4; ++phase) {
         const int32_t row = y + phase;
-        block[64 + PhaseOffset(l.kernel_h, l.kernel_w, phase) +
+        block[kDot8HeaderBytes + PhaseOffset(l.kernel_h, l.kernel_w, phase) +
               ((row / 4 * l.kernel_w + x) * 8 + lane) * 4 + row % 4] = static_cast<uint8_t>(value);
       }
     });
     if (w.bias != nullptr) std::memcpy(block + lane * 4, &w.bias[c], 4);
     std::memcpy(block + 32 + lane * 4, &sum, 4);
+    std::memcpy(block + 64 + lane * 4, &middle, 4);
   }
 }
+
+}  // namespace
+
+void Dot8Pack(const DwConvQ8Weights& w, void* packed) { PackBytes(w, false, packed); }
+
+bool Dot8AffineSupports(const DwConvQ8Weights& w) {
+  // The sums of windows cost what whole bytes gain: blocks with middles take 0.9 to 1.7 of the time
+  // of pairs of 16 bits, other blocks 0.7.
+  constexpr int32_t kMostBlocks = 4;  // one of so many
+  if (LeastDot8Weight(Dot8Form()) != -128) return false;
+  int32_t affine = 0;
+  for (int32_t block = 0; block < w.layout.channels; block += 8) {
+    int32_t middles = 0;
+    for (int32_t c = block; c < std::min(block + 8, w.layout.channels); ++c) {
+      middles |= MiddleOf(w, c);
+    }
+    affine += middles != 0 ? 1 : 0;
+  }
+  return affine * kMostBlocks * 8 <= w.layout.channels;
+}
+void Dot8AffinePack(const DwConvQ8Weights& w, void* packed) { PackBytes(w, true, packed); }
 
 size_t Dot8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);

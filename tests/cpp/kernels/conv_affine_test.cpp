@@ -1,4 +1,4 @@
-// The row for weights with zero points, conv_q8_dot8_affine.
+// The rows for weights with zero points, conv_q8_dot8_affine and conv_q8_dot8_affine_lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,12 @@ bool WrappingSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry
   return true;
 }
 
-/// The row as it is here, and for an instruction that takes signed bytes, with pairs that wrap and
-/// pairs that do not.
+bool WrappingLinesSupports(const ConvQ8Weights& weights, const ConvGeometry& geometry) {
+  return conv::LinesFit(geometry) && WrappingSupports(weights, geometry);
+}
+
+/// The rows as they are here, and for an instruction that takes signed bytes, with pairs that wrap
+/// and pairs that do not.
 std::vector<ConvQ8Kernel> AffineKernels() {
   std::vector<ConvQ8Kernel> all(3, Row("conv_q8_dot8_affine"));
   all[1].name = "affine, signed";
@@ -40,6 +44,12 @@ std::vector<ConvQ8Kernel> AffineKernels() {
   all[2].name = "affine, wrapping";
   all[2].run = [](const ConvQ8Params* p) { conv::ConvDot8<dot8_forms::WrappingPairs>(p); };
   all[2].supports = WrappingSupports;
+  all.resize(6, Row("conv_q8_dot8_affine_lines"));
+  all[4].name = "affine lines, signed";
+  all[4].run = [](const ConvQ8Params* p) { conv::ConvDot8Lines<dot8_forms::Signed>(p); };
+  all[5].name = "affine lines, wrapping";
+  all[5].run = [](const ConvQ8Params* p) { conv::ConvDot8Lines<dot8_forms::WrappingPairs>(p); };
+  all[5].supports = WrappingLinesSupports;
   return all;
 }
 
@@ -47,7 +57,7 @@ TEST(ConvAffine, MatchesTheDefinitionForExtremeZeroPoints) {
   std::mt19937 random(17);
   const std::vector<ConvQ8Kernel> kernels = AffineKernels();
   constexpr int32_t kZeroPoints[] = {0, 127, 128, 255, 149, 1, 254};
-  int checked[3] = {0, 0, 0}, variant = 0;
+  int checked[6] = {}, variant = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     if (geometry.in_c > 300) continue;
     for (int repeat = 0; repeat < 7; ++repeat, ++variant) {
@@ -82,6 +92,9 @@ TEST(ConvAffine, MatchesTheDefinitionForExtremeZeroPoints) {
   EXPECT_EQ(checked[0], variant);
   EXPECT_EQ(checked[1], variant);
   EXPECT_GT(checked[2], variant / 4);
+  EXPECT_GT(checked[3], variant / 3);
+  EXPECT_EQ(checked[4], checked[3]);
+  EXPECT_GT(checked[5], variant / 12);
 }
 
 TEST(ConvAffine, TermsMayLeaveInt32WhereAccumulatorsDoNot) {
@@ -125,6 +138,10 @@ TEST(ConvAffine, PrefersTheAffineRowOnlyForConstantWeightsOfNineBits) {
   first.view.zero_points = first.weight_zero_points.data();
   EXPECT_TRUE(affine.supports(first.view, first.g));
   EXPECT_FALSE(affine.is_preferred(first.view, first.g));  // left to lines in place
+  const ConvQ8Kernel& lines = Row("conv_q8_dot8_affine_lines");
+  EXPECT_TRUE(lines.supports(first.view, first.g));
+  EXPECT_TRUE(lines.is_preferred(first.view, first.g));
+  EXPECT_FALSE(lines.is_preferred(test.view, test.g));
 }
 
 }  // namespace

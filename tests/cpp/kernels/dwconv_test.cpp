@@ -78,6 +78,10 @@ DwConvWeightsLayout Layout(const ConvGeometry& g) {
 
 void SignedDot8(const DwConvQ8Params* params) { dwconv::DwConvDot8<dot8_forms::Signed>(params); }
 
+void UnsignedDot8(const DwConvQ8Params* params) {
+  dwconv::DwConvDot8<dot8_forms::Unsigned>(params);
+}
+
 void WrappingDot8(const DwConvQ8Params* params) {
   dwconv::DwConvDot8<dot8_forms::WrappingPairs>(params);
 }
@@ -89,9 +93,18 @@ std::vector<DwConvQ8Kernel> KernelsInEveryForm() {
   std::vector<DwConvQ8Kernel> all(DwConvQ8Kernels().begin(), DwConvQ8Kernels().end());
   for (const DwConvQ8Kernel& kernel : DwConvQ8Kernels()) {
     if (kernel.run != rq_dwconv_q8_dot8) continue;
+    const bool affine = std::strcmp(kernel.name, "dwconv_q8_dot8_affine") == 0;
     all.push_back(kernel);
-    all.back().name = "dot8, signed";
+    all.back().name = affine ? "affine, signed" : "dot8, signed";
     all.back().run = SignedDot8;
+    if (affine) {
+      // It is exact for all weights, though not fast for all. No pairs that wrap are exact.
+      all.back().supports = [](const DwConvQ8Weights&) { return true; };
+      all.push_back(all.back());
+      all.back().name = "affine, unsigned";
+      all.back().run = UnsignedDot8;
+      continue;
+    }
     all.push_back(kernel);
     all.back().name = "dot8, wrapping";
     all.back().run = WrappingDot8;
@@ -127,7 +140,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
                                   RequantizeMode::kGemmlowp};
   const Fill fills[] = {Fill::kRandom, Fill::kLowest, Fill::kRandom, Fill::kHighest};
   const std::vector<DwConvQ8Kernel> kernels = KernelsInEveryForm();
-  int variant = 0, signed_form = 0, wrapping = 0;
+  int variant = 0, signed_form = 0, wrapping = 0, affine = 0;
   for (const ConvGeometry& geometry : Geometries()) {
     for (int repeat = 0; repeat < 3; ++repeat, variant += 7) {
       ConvGeometry g = geometry;
@@ -180,6 +193,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
         if (!kernel.supports(weights)) continue;
         signed_form += std::strcmp(kernel.name, "dot8, signed") == 0;
         wrapping += std::strcmp(kernel.name, "dot8, wrapping") == 0;
+        affine += std::strcmp(kernel.name, "dwconv_q8_dot8_affine") == 0;
         std::vector<uint8_t> packed(kernel.packed_size(weights));
         kernel.pack_weights(weights, packed.data());
         std::vector<uint8_t> got(size, 0xA5);
@@ -200,6 +214,7 @@ TEST(DwConvQ8, MatchesTheGeneralConvolution) {
   }
   EXPECT_GT(signed_form, 10);
   EXPECT_GT(wrapping, 0);
+  EXPECT_GT(affine, 0);
 }
 
 /// Sums of few bits: every geometry, codes of 1 to 8 bits by weights of 1 to 8 bits, against the

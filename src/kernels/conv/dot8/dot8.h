@@ -20,6 +20,10 @@
 // where n counts the bytes of a gathered row, the padding behind K included. The products of a row
 // with ones are sum(x'). The 8 middles follow the sums of a block, and blocks whose middles are all
 // 0 skip this. Every sum is exact modulo 2^32, so only the final accumulator has to fit int32.
+//
+// Lines read in place have other pixels, not padding, behind a run. There the bytes behind a run's
+// weights are -m, which stands for a weight of 0, and sum(w) counts m for every weight of the
+// window, so that m * sum(x') is all that the kernel adds.
 #include "kernels/conv/finish.h"
 #include "kernels/conv/gather/gather_bytes.h"
 #include "kernels/conv/lines.h"
@@ -38,8 +42,8 @@ struct Dot8Op {
   RQ_INLINE v128_t Dot(v128_t w, v128_t x, v128_t acc) { return Dot8::Add(w, x, acc); }
 };
 
-/// int32 values in front of a block's weights: biases, sums, and without lines middles.
-inline constexpr ptrdiff_t kDot8Header = 3 * kChannelBlock, kDot8LinesHeader = 2 * kChannelBlock;
+/// int32 values in front of a block's weights: biases, sums and middles.
+inline constexpr ptrdiff_t kDot8Header = 3 * kChannelBlock;
 
 /// Whether a block's middles are not all 0.
 RQ_INLINE bool IsAffine(const int32_t* block) {
@@ -147,20 +151,81 @@ RQ_INLINE void ConvDot8(const ConvQ8Params* p) {
   }
 }
 
+/// sums[i] = the sum of `run` bytes, a multiple of 4, `step` bytes after those of i - 1.
+template <typename Dot8>
+static __attribute__((noinline)) void SumRuns(const uint8_t* in, ptrdiff_t step, int32_t run,
+                                              int32_t count, int32_t* sums) {
+  const v128_t ones = wasm_i8x16_splat(1);
+  for (; count >= 4; count -= 4, in += 4 * step, sums += 4) {
+    v128_t sum = wasm_i32x4_splat(0);
+    for (int32_t k = 0; k < run; k += 4) {
+      v128_t x = wasm_v128_load32_zero(in + k);
+      x = wasm_v128_load32_lane(in + step + k, x, 1);
+      x = wasm_v128_load32_lane(in + 2 * step + k, x, 2);
+      x = wasm_v128_load32_lane(in + 3 * step + k, x, 3);
+      sum = Dot8::Add(ones, x, sum);
+    }
+    wasm_v128_store(sums, sum);
+  }
+  for (; count > 0; --count, in += step, ++sums) *sums = SumOf<Dot8>(in, run, 0);
+}
+
+/// sums[r] = the sum of the `lines` rows of terms, `width` apart, at r.
+[[maybe_unused]] static __attribute__((noinline)) void SumLines(const int32_t* terms, int32_t width,
+                                                                int32_t lines, int32_t count,
+                                                                int32_t* sums) {
+  for (int32_t r = 0; r < count; r += 4) {
+    // Rows of terms may be read beyond their end, into the next row or the ring.
+    v128_t sum = wasm_v128_load(terms + r);
+    for (int32_t y = 1; y < lines; ++y) {
+      sum = wasm_i32x4_add(sum, wasm_v128_load(terms + y * width + r));
+    }
+    wasm_v128_store(sums + r, sum);
+  }
+}
+
+/// Whether any block of a layer without groups has middles that are not 0.
+RQ_INLINE bool HasAffineBlocks(const uint8_t* blocks, int32_t channels, ptrdiff_t block_bytes) {
+  for (; channels > 0; channels -= kChannelBlock, blocks += block_bytes) {
+    if (IsAffine(reinterpret_cast<const int32_t*>(blocks))) return true;
+  }
+  return false;
+}
+
 template <typename Dot8>
 RQ_INLINE void ConvDot8Lines(const ConvQ8Params* p) {
+  const ConvGeometry& g = p->geometry;
   const auto coding = simd::CodingOf<Dot8>(p->input_signed, p->input_zero_point, p->row_end);
+  const int32_t run = (g.kernel_w * g.in_c + kDot8Group - 1) / kDot8Group * kDot8Group;
+  const int32_t step = g.stride_w * g.in_c;
+  const auto* weights = static_cast<const uint8_t*>(p->weights);
+  const ptrdiff_t block_bytes =
+      kDot8Header * 4 + static_cast<ptrdiff_t>(g.kernel_h) * run * kChannelBlock;
+  const bool affine = HasAffineBlocks(weights, g.out_c, block_bytes);
   int32_t* base = static_cast<int32_t*>(p->workspace);
   int32_t* acc = base + kChannelBlock;
+  int32_t* sums = acc + kEpilogueRows * kChannelBlock;  // [kEpilogueRows]: of whole windows
+  int32_t* terms = sums + kEpilogueRows;                // [ring lines][out_w]: of runs
   ConvLines<Dot8Op<Dot8>>(
-      p, static_cast<const uint8_t*>(p->weights), kDot8LinesHeader * 4, acc,
-      reinterpret_cast<uint8_t*>(acc + kEpilogueRows * kChannelBlock),
-      [ p, coding ](int32_t image, int32_t y, uint8_t * out) __attribute__((always_inline)) {
-        rq_conv_pad_line_bytes(p, image, y, coding.flip ? 128 : 0, coding.zero_point, out);
-      },
-      [ coding, base ](const uint8_t* block) __attribute__((always_inline)) {
-        simd::StoreBase(block, coding.zero_point, base);
-        return base;
+      p, weights, kDot8Header * 4, acc, reinterpret_cast<uint8_t*>(terms + g.kernel_h * g.out_w),
+      [ p, coding, affine, terms, run, step ](int32_t image, int32_t y, int32_t slot, uint8_t * out)
+          __attribute__((always_inline)) {
+            rq_conv_pad_line_bytes(p, image, y, coding.flip ? 128 : 0, coding.zero_point, out);
+            if (!affine) return;
+            const int32_t width = p->geometry.out_w;
+            SumRuns<Dot8>(out, step, run, width, terms + slot * width);
+          },
+      [ p, coding, affine, weights, base, acc, sums,
+        terms ](const uint8_t* block, int32_t ox, int32_t count) __attribute__((always_inline)) {
+        if (affine && block == weights) {
+          // The lines of the ring are exactly those of a window.
+          SumLines(terms + ox, p->geometry.out_w, p->geometry.kernel_h, count, sums);
+        }
+        const auto* header = reinterpret_cast<const int32_t*>(block);
+        simd::StoreBase(header, coding.zero_point, base);
+        if (!IsAffine(header)) return LineStart{base};
+        StartRows(base, header + 2 * kChannelBlock, sums, count, acc);
+        return LineStart{acc, kChannelBlock};
       });
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int32_t kDot7Offset = 64;
 
 /// The number of int32 values for each channel at the begin of a block: a bias, a sum, and, for the
-/// kernel on whole bytes that gathers windows, a middle (dot8.h).
+/// kernels on whole bytes, a middle (dot8.h).
 enum class Header : size_t { kSums = 2, kMiddles = 3 };
 
 /// Bytes of one block: its header, and runs padded to whole groups.
@@ -41,9 +41,12 @@ int32_t MiddleOf(const ConvQ8Weights& w, int32_t o) {
   return lo >= -127 && hi <= 127 ? 0 : (lo + hi + 1) >> 1;
 }
 
+/// How weights that need nine bits are packed.
+enum class Affine { kNo, kGathered, kLines };
+
 /// Packs the weights of the kernels on bytes and adds `code` to each. kMiddles subtracts the
-/// middle of each channel if `affine`; else the middles are 0.
-void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, Header header, bool affine,
+/// middle of each channel unless `affine` is kNo; then the middles are 0.
+void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, Header header, Affine affine,
                void* packed) {
   // k past a run get the code of weight 0; lanes past the last channel are never stored.
   const size_t block_bytes = BytesBlock(w.layout, run, header);
@@ -54,7 +57,7 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, Header header, 
     uint8_t* group =
         out + (kChannelBlock * static_cast<size_t>(header) + static_cast<size_t>(lane)) * 4;
     size_t in_run = 0;
-    const int32_t middle = affine ? MiddleOf(w, o) : 0;
+    const int32_t middle = affine == Affine::kNo ? 0 : MiddleOf(w, o);
     if (middle == 0 && ArePlain(w) && w.layout.kernel_h == 1 && w.layout.kernel_w == 1 &&
         code == 0) {
       const int8_t* plain = PlainWeights(w, o);
@@ -68,9 +71,14 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, Header header, 
     } else {
       ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
         const int32_t value = WeightAt(w, o, offset) - middle;
-        sum += value;
+        sum += affine == Affine::kLines ? value + middle : value;
         group[in_run % kDot8Group] = static_cast<uint8_t>(value + code);
-        if (++in_run == run) in_run = 0;
+        if (++in_run == run) {
+          for (; affine == Affine::kLines && in_run % kDot8Group != 0; ++in_run) {
+            group[in_run % kDot8Group] = static_cast<uint8_t>(-middle);
+          }
+          in_run = 0;
+        }
         if (in_run % kDot8Group == 0) group += kChannelBlock * kDot8Group;
       });
     }
@@ -91,7 +99,7 @@ size_t BytesPackedSize(const ConvQ8Weights& w) {
   return BytesPackedSize(w, Depth(w.layout), Header::kSums);
 }
 void Dot7Pack(const ConvQ8Weights& w, void* packed) {
-  BytesPack(w, Depth(w.layout), kDot7Offset, Header::kSums, false, packed);
+  BytesPack(w, Depth(w.layout), kDot7Offset, Header::kSums, Affine::kNo, packed);
 }
 
 bool Dot8Takes(const ConvQ8Weights& w, int32_t form) {
@@ -103,7 +111,7 @@ size_t Dot8PackedSize(const ConvQ8Weights& w) {
   return BytesPackedSize(w, Depth(w.layout), Header::kMiddles);
 }
 void Dot8Pack(const ConvQ8Weights& w, void* packed) {
-  BytesPack(w, Depth(w.layout), 0, Header::kMiddles, false, packed);
+  BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kNo, packed);
 }
 
 bool Dot8AffineSupports(const ConvQ8Weights&, const ConvGeometry&) {
@@ -112,12 +120,12 @@ bool Dot8AffineSupports(const ConvQ8Weights&, const ConvGeometry&) {
 }
 bool Dot8AffineIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
   // Dynamic weights are packed in every run, which costs more than products of 16 bits. First
-  // layers take a quarter of the time, or less, by 16-bit products of lines in place.
+  // layers take a quarter of the time, or less, by products of lines in place.
   const bool first = LinesFit(g) && ShortRunsArePreferred(g, kPairsLines);
   return !w.dynamic && !first && !Dot8Supports(w, g);
 }
 void Dot8AffinePack(const ConvQ8Weights& w, void* packed) {
-  BytesPack(w, Depth(w.layout), 0, Header::kMiddles, true, packed);
+  BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kGathered, packed);
 }
 
 bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -126,11 +134,25 @@ bool Dot8LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
 bool Dot8LinesIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
   return LinesArePreferred(g, kBytesLines);
 }
-size_t BytesLinesPackedSize(const ConvQ8Weights& w) {
-  return BytesPackedSize(w, LineRun(w.layout), Header::kSums);
+size_t Dot8LinesPackedSize(const ConvQ8Weights& w) {
+  return BytesPackedSize(w, LineRun(w.layout), Header::kMiddles);
 }
 void Dot8LinesPack(const ConvQ8Weights& w, void* packed) {
-  BytesPack(w, LineRun(w.layout), 0, Header::kSums, false, packed);
+  BytesPack(w, LineRun(w.layout), 0, Header::kMiddles, Affine::kNo, packed);
+}
+
+bool Dot8AffineLinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return Dot8AffineSupports(w, g) && LinesFit(g);
+}
+bool Dot8AffineLinesIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
+  return !w.dynamic && !Dot8Supports(w, g) && LinesArePreferred(g, kBytesLines);
+}
+void Dot8AffineLinesPack(const ConvQ8Weights& w, void* packed) {
+  BytesPack(w, LineRun(w.layout), 0, Header::kMiddles, Affine::kLines, packed);
+}
+
+size_t BytesLinesPackedSize(const ConvQ8Weights& w) {
+  return BytesPackedSize(w, LineRun(w.layout), Header::kSums);
 }
 
 bool Dot7LinesSupports(const ConvQ8Weights& w, const ConvGeometry& g) {
@@ -142,12 +164,14 @@ bool Dot7LinesIsPreferred(const ConvQ8Weights&, const ConvGeometry& g) {
   return g.kernel_w * g.in_c >= kLeastRun && LinesArePreferred(g, kBytesLines);
 }
 void Dot7LinesPack(const ConvQ8Weights& w, void* packed) {
-  BytesPack(w, LineRun(w.layout), kDot7Offset, Header::kSums, false, packed);
+  BytesPack(w, LineRun(w.layout), kDot7Offset, Header::kSums, Affine::kNo, packed);
 }
 size_t Dot7LinesWorkspace(const ConvGeometry& g) {
-  // A term for every pixel of the ring comes on top.
+  // Bytes take half of what pairs do, and the bases of a block and a term for every pixel of the
+  // ring come on top.
   const size_t terms = CheckedMul(static_cast<size_t>(g.out_w), static_cast<size_t>(g.kernel_h));
-  return CheckedAdd(Dot8LinesWorkspace(g), CheckedMul(terms, sizeof(int32_t)));
+  return CheckedAdd(CheckedAdd(LinesWorkspace(g), kChannelBlock * 4),
+                    CheckedMul(terms, sizeof(int32_t)));
 }
 
 size_t Dot7Workspace(const ConvGeometry& g) {
@@ -169,8 +193,9 @@ size_t Dot8Workspace(const ConvGeometry& g) {
 }
 
 size_t Dot8LinesWorkspace(const ConvGeometry& g) {
-  // Bytes take half of that, and the bases of a block come on top.
-  return CheckedAdd(LinesWorkspace(g), kChannelBlock * 4);
+  // Affine weights have a term for every pixel of the ring, as those of 7 bits do, and for every
+  // pixel of a strip.
+  return CheckedAdd(Dot7LinesWorkspace(g), kEpilogueRows * sizeof(int32_t));
 }
 
 }  // namespace requant::conv
