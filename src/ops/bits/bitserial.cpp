@@ -12,13 +12,17 @@
 // Attributes: `form`, default "mixed" (TVM's unipolar = True; "and" is its False); `length`, the
 // number of channels or K; `bits` and `weight_bits`, default 1; `bit_axis` and `weight_bit_axis`,
 // the dimensions of the planes, default the last; `out_type`, "int32" (default) or "int16", to
-// which sums saturate; for BitSerialConv those of ConvInteger. Padding counts as 0 in every form.
+// which sums saturate; for BitSerialConv those of ConvInteger, and `channels_last`: with 1 (TVM's
+// bitserial_conv2d_nhwc) x is [N, H, W, C], packed along C, and y is [N, oH, oW, M]; w stays as it
+// is. Padding counts as 0 in every form.
 //
 // Before running, RewriteBitSerial makes a ConvInteger or MatMulInteger of constant weights, whose
 // kernels for few bits the planner chooses by the codes; a BitPack of known codes before it
 // disappears.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +40,7 @@ enum class Form : uint8_t { kAnd, kMixed, kXnor };
 
 struct BitSerial {
   bool conv = true;
+  bool channels_last = false;
   Form form = Form::kMixed;
   DType out = DType::kInt32;
   int64_t length = -1;
@@ -65,7 +70,8 @@ BitSerial ReadBitSerial(const Node& node, int64_t x_rank, int64_t w_rank) {
                 RQ_LATE_TEXT(" dimensions")),
          {.node = node.name});
   }
-  made.x.axis = made.conv ? 1 : x_rank - 1;
+  made.channels_last = made.conv && node.attributes.Int("channels_last", 0) != 0;
+  made.x.axis = made.conv && !made.channels_last ? 1 : x_rank - 1;
   made.w.axis = made.conv ? 1 : 0;
   made.x.bits = node.attributes.Int("bits", 1);
   made.w.bits = node.attributes.Int("weight_bits", 1);
@@ -125,6 +131,48 @@ const OpDef& Products(const BitSerial& serial) {
   return *FindOp(serial.conv ? "ConvInteger" : "MatMulInteger", "");
 }
 
+/// The permutation of `rank` dimensions that moves the channels behind the batch, or back.
+std::vector<int64_t> ChannelsToSecond(int64_t rank) {
+  std::vector<int64_t> perm = {0, rank - 1};
+  for (int64_t i = 1; i < rank - 1; ++i) perm.push_back(i);
+  return perm;
+}
+std::vector<int64_t> ChannelsToLast(int64_t rank) {
+  std::vector<int64_t> perm = {0};
+  for (int64_t i = 2; i < rank; ++i) perm.push_back(i);
+  perm.push_back(1);
+  return perm;
+}
+
+template <typename AnyShape>
+AnyShape Permuted(const AnyShape& shape, const std::vector<int64_t>& perm) {
+  AnyShape out;
+  for (const int64_t axis : perm) out.push_back(shape[static_cast<size_t>(axis)]);
+  return out;
+}
+
+/// [N, spatial..., C] as [N, C, spatial...] or, with `to_last`, the opposite.
+Tensor MoveChannels(const Tensor& from, bool to_last) {
+  const int64_t channels = from.dim(to_last ? 1 : from.rank() - 1);
+  const int64_t batch = from.dim(0);
+  const int64_t pixels = batch * channels == 0 ? 0 : from.count() / batch / channels;
+  const int64_t rows = to_last ? channels : pixels;
+  const int64_t columns = to_last ? pixels : channels;
+  Tensor out(from.dtype(), Permuted(from.shape(), to_last ? ChannelsToLast(from.rank())
+                                                          : ChannelsToSecond(from.rank())));
+  const size_t bytes = from.count() == 0 ? 0 : from.bytes() / static_cast<size_t>(from.count());
+  const auto* in = static_cast<const uint8_t*>(from.raw());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = 0; r < rows; ++r, to += bytes) {
+        std::memcpy(to, in + static_cast<size_t>((n * rows + r) * columns + c) * bytes, bytes);
+      }
+    }
+  }
+  return out;
+}
+
 SymbolicShape Unpacked(const SymbolicShape& packed, const BitPacking& packing, int64_t length) {
   SymbolicShape shape = packed;
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(packing.bit_axis));
@@ -149,12 +197,17 @@ void InferBitSerial(InferContext& context) {
   const BitSerial serial = ReadBitSerial(context.node, static_cast<int64_t>(x->size()) - 1,
                                          static_cast<int64_t>(w->size()) - 1);
   InferContext inner{context.graph, context.node, context.opset, {}, {}, {}, nullptr};
-  inner.inputs = {{DType::kUint8, Unpacked(*x, serial.x, serial.length)},
+  SymbolicShape codes = Unpacked(*x, serial.x, serial.length);
+  const auto rank = static_cast<int64_t>(codes.size());
+  if (serial.channels_last) codes = Permuted(codes, ChannelsToSecond(rank));
+  inner.inputs = {{DType::kUint8, std::move(codes)},
                   {DType::kUint8, Unpacked(*w, serial.w, WeightLength(serial, context.node))}};
   inner.constants.resize(2);
   inner.outputs.resize(1);
   Products(serial).infer(inner);
-  SetOutput(context, 0, serial.out, inner.outputs[0].shape);
+  std::optional<SymbolicShape> shape = inner.outputs[0].shape;
+  if (serial.channels_last && shape) shape = Permuted(*shape, ChannelsToLast(rank));
+  SetOutput(context, 0, serial.out, std::move(shape));
 }
 
 void EvaluateBitSerial(EvalContext& context) {
@@ -163,12 +216,14 @@ void EvaluateBitSerial(EvalContext& context) {
   const BitSerial serial = ReadBitSerial(context.node, x.rank() - 1, w.rank() - 1);
   Tensor codes = CodesOfPacked(x, serial.x, serial.length);
   if (serial.form == Form::kXnor) codes = Signed(codes, serial.x.bits);
+  if (serial.channels_last) codes = MoveChannels(codes, false);
   const Tensor weights = WeightsOf(serial, context.node, w);
   const std::array<const Tensor*, 2> operands = {&codes, &weights};
   EvalContext inner{context.node, context.opset, context.requantize, operands, {}};
   inner.outputs.resize(1);
   Products(serial).evaluate(inner);
-  context.outputs[0] = serial.out == DType::kInt16 ? Saturated(inner.outputs[0]) : inner.outputs[0];
+  Tensor sums = serial.out == DType::kInt16 ? Saturated(inner.outputs[0]) : inner.outputs[0];
+  context.outputs[0] = serial.channels_last ? MoveChannels(sums, true) : std::move(sums);
 }
 
 namespace {
@@ -266,6 +321,11 @@ class Rewriter {
         ReadBitSerial(node, rank_of(node.inputs[0]), node.constant(1)->rank() - 1);
     Value* codes = Codes(node, serial);
     if (serial.form == Form::kXnor) codes = Signs(node, serial, codes);
+    const int64_t rank = rank_of(node.inputs[0]);
+    // Kernels take channels last, so the plan has neither of the two transpositions.
+    if (serial.channels_last) {
+      codes = Transposed(node, codes, codes->type.dtype, ChannelsToSecond(rank));
+    }
     AttributeMap attributes;
     for (const char* name : {"strides", "pads", "dilations", "group", "auto_pad"}) {
       if (const Attribute* found = node.attributes.Find(name)) attributes.Set(name, *found);
@@ -279,7 +339,14 @@ class Rewriter {
       to.Set("to", static_cast<int64_t>(DType::kInt16));
       sums = Add(node, "Cast", "", sums, DType::kInt16, {}, std::move(to));
     }
+    if (serial.channels_last) sums = Transposed(node, sums, serial.out, ChannelsToLast(rank));
     graph_.ReplaceAndKeepName(node.outputs[0], sums);
+  }
+
+  Value* Transposed(const Node& node, Value* x, DType dtype, std::vector<int64_t> perm) {
+    AttributeMap attributes;
+    attributes.Set("perm", std::move(perm));
+    return Add(node, "Transpose", "", x, dtype, {}, std::move(attributes));
   }
 
   /// 2 u - (2^bits - 1) of every code, by a table.

@@ -110,6 +110,38 @@ std::unique_ptr<Step> PackedAdd(Plan& plan, QBinaryStep<QAddParams>& add) {
   return step;
 }
 
+int64_t ChannelsOf(const Slot& slot) {
+  return slot.shape.empty()                     ? 1
+         : slot.layout == Layout::kChannelsLast ? slot.shape[1]
+                                                : slot.shape.back();
+}
+
+/// Has convolutions and products that read a transposed view of a value, which lies in memory as
+/// the value does, read the value itself: they know their own shape.
+void ReadPastViews(Plan& plan) {
+  std::vector<uint8_t> is_view(plan.slots.size());
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
+    is_view[i] = slot.root != static_cast<int>(i) && slot.within == 0 &&
+                 root.home == Slot::Home::kArena && slot.dtype == root.dtype &&
+                 slot.bytes == root.bytes && ChannelsOf(slot) == ChannelsOf(root);
+  }
+  const auto keep = [&](int slot) { is_view[static_cast<size_t>(slot)] = 0; };
+  for (const int slot : plan.outputs) keep(slot);
+  for (const auto& step : plan.steps) {
+    for (const int slot : step->outputs) keep(slot);
+    if (AsProduct(*step) != nullptr) continue;
+    for (const int slot : step->inputs) keep(slot);
+  }
+  for (const auto& step : plan.steps) {
+    for (int& slot : step->inputs) {
+      if (is_view[static_cast<size_t>(slot)] != 0)
+        slot = plan.slots[static_cast<size_t>(slot)].root;
+    }
+  }
+}
+
 /// Facts about a slot before anything is packed.
 struct Use {
   bool own = false;  // whether it is bytes in memory that nothing else uses
@@ -125,13 +157,23 @@ std::vector<Use> UsesOf(const Plan& plan) {
     uses[i].own =
         slot.home == Slot::Home::kArena && slot.root == static_cast<int>(i) && IsByte(slot.dtype);
   }
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (plan.slots[i].root != static_cast<int>(i)) use(plan.slots[i].root).own = false;
+  const auto touch = [&](int slot) {
+    const int root = plan.slots[static_cast<size_t>(slot)].root;
+    if (root != slot) use(root).own = false;
+  };
+  for (const int slot : plan.outputs) {
+    touch(slot);
+    use(slot).own = false;
   }
-  for (const int slot : plan.outputs) use(slot).own = false;
   for (const auto& step : plan.steps) {
-    for (const int slot : step->outputs) use(slot).writer = step.get();
-    for (const int slot : step->inputs) use(slot).readers.push_back(step.get());
+    for (const int slot : step->outputs) {
+      touch(slot);
+      use(slot).writer = step.get();
+    }
+    for (const int slot : step->inputs) {
+      touch(slot);
+      use(slot).readers.push_back(step.get());
+    }
   }
   return uses;
 }
@@ -220,7 +262,7 @@ class Packer {
     for (size_t i = 0; i < readers.behind.size(); ++i) {
       Step& step = *readers.behind[i];
       step.inputs[0] = slot;
-      AsConv(step)->params.input_spread = readers.spread[i];
+      AsProduct(step)->params.input_spread = readers.spread[i];
       use.readers.push_back(&step);
     }
   }
@@ -279,6 +321,9 @@ class Packer {
       conv->params.input_planes = SlotOf(conv->inputs[0]).planes;
       conv->params.output_planes = SlotOf(conv->outputs[0]).planes;
       if (spread(conv->inputs[0]) != 0) conv->params.input_spread = 1;
+    } else if (ConvQ8Step* product = AsProduct(*step)) {
+      product->params.input_planes = SlotOf(product->inputs[0]).planes;
+      if (spread(product->inputs[0]) != 0) product->params.input_spread = 1;
     } else if (DepthwiseQ8Step* depthwise = AsDepthwise(*step)) {
       depthwise->params.input_packed = packed(depthwise->inputs[0]) ? 1 : 0;
       depthwise->params.input_base = BaseOf(depthwise->inputs[0]);
@@ -310,6 +355,9 @@ class Packer {
 
 }  // namespace
 
-void PackActivations(Plan& plan, const PlanOptions& options) { Packer(plan, options).Run(); }
+void PackActivations(Plan& plan, const PlanOptions& options) {
+  ReadPastViews(plan);
+  Packer(plan, options).Run();
+}
 
 }  // namespace requant

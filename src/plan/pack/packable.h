@@ -16,6 +16,11 @@ namespace requant {
 inline ConvQ8Step* AsConv(Step& step) {
   return step.kind() == StepKind::kConvQ8 ? static_cast<ConvQ8Step*>(&step) : nullptr;
 }
+/// The convolution, or the product of integers that gives their sums (its second input is no
+/// residual).
+inline ConvQ8Step* AsProduct(Step& step) {
+  return step.kind() == StepKind::kIntegerProduct ? static_cast<ConvQ8Step*>(&step) : AsConv(step);
+}
 inline DepthwiseQ8Step* AsDepthwise(Step& step) {
   return step.kind() == StepKind::kDepthwiseQ8 ? static_cast<DepthwiseQ8Step*>(&step) : nullptr;
 }

@@ -1,5 +1,6 @@
 #include "plan/pack/planes.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -142,14 +143,15 @@ bool CanWritePlanes(Step& step, PlaneCodes codes) {
 }
 
 bool CanReadPlanes(Step& step, int slot, PlaneCodes codes) {
-  const ConvQ8Step* conv = AsConv(step);
-  if (conv == nullptr) return false;
-  const ConvGeometry& g = conv->params.geometry;
+  const ConvQ8Step* product = AsProduct(step);
+  if (product == nullptr) return false;
+  const ConvGeometry& g = product->params.geometry;
   const bool input =
-      conv->inputs[0] != slot ||
-      (IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) && TakesPlanes(*conv, codes));
-  const bool residual = !HasResidual(*conv) || conv->inputs[1] != slot || AddsPlanes(*conv, codes);
-  return input && residual;
+      product->inputs[0] != slot ||
+      (IsBlocked(g.in_c, g.groups, g.input_stride, kPlaneBlock) && TakesPlanes(*product, codes));
+  const bool others =
+      std::find(product->inputs.begin() + 1, product->inputs.end(), slot) == product->inputs.end();
+  return input && (others || (AsConv(step) != nullptr && AddsPlanes(*product, codes)));
 }
 
 std::unique_ptr<Step> BitLookup(const Step& lookup) {

@@ -27,6 +27,7 @@ struct Case {
   std::string form;
   int bits, weight_bits, width, bit_axis, weight_bit_axis;
   bool conv, narrow, packs;  // packs: BitPack of bounded codes stands before
+  bool last;                 // channels are the last dimension of x and y
   int batch, channels, height, size, outputs, kernel, stride, pad, dilation, group;
 };
 
@@ -38,6 +39,7 @@ Case Random(std::mt19937& random) {
   c.weight_bits = Pick(random, 0, 2) ? 1 : Pick(random, 1, c.form == "and" ? 8 : 7);
   c.width = kWidths[Pick(random, 0, 3)];
   c.conv = Pick(random, 0, 2) > 0;
+  c.last = c.conv && Pick(random, 0, 2) == 0;
   c.narrow = Pick(random, 0, 1) == 1;
   c.packs = Pick(random, 0, 1) == 1;
   c.bit_axis = Pick(random, 0, c.conv ? 4 : 2);
@@ -66,9 +68,10 @@ std::string TextOf(const Case& c, std::mt19937& random) {
   const std::vector<int> w =
       c.conv ? std::vector<int>{c.outputs, c.channels / c.group, c.kernel, c.kernel}
              : std::vector<int>{c.channels, c.outputs};
-  const std::vector<int> x = c.conv ? std::vector<int>{c.batch, c.channels, c.height, c.size}
-                                    : std::vector<int>{c.batch, c.channels};
-  const int axis = 1, w_axis = c.conv ? 1 : 0;
+  const std::vector<int> x = c.last   ? std::vector<int>{c.batch, c.height, c.size, c.channels}
+                             : c.conv ? std::vector<int>{c.batch, c.channels, c.height, c.size}
+                                      : std::vector<int>{c.batch, c.channels};
+  const int axis = c.last ? 3 : 1, w_axis = c.conv ? 1 : 0;
   std::string text =
       StrCat("graph \"\" opset 21, ai.requant 1\ninput %c: uint8", Dims(x), "\nconst %w: uint8",
              Dims(w), " = ", Numbers(random, Count(w), 0, (1 << c.weight_bits) - 1), "\n");
@@ -87,7 +90,8 @@ std::string TextOf(const Case& c, std::mt19937& random) {
   if (c.conv) {
     text += StrCat(", strides = ", Dims({c.stride, c.stride}),
                    ", pads = ", Dims({c.pad, c.pad, c.pad, c.pad}),
-                   ", dilations = ", Dims({c.dilation, c.dilation}), ", group = ", c.group);
+                   ", dilations = ", Dims({c.dilation, c.dilation}), ", group = ", c.group,
+                   c.last ? ", channels_last = 1" : "");
   }
   return text + "}\noutput %y\n";
 }
@@ -139,13 +143,24 @@ std::vector<int> Expected(const Case& c, const Tensor& codes, const Tensor& w) {
             const int y = at / columns * c.stride - c.pad + tap / c.kernel * c.dilation;
             const int x = at % columns * c.stride - c.pad + tap % c.kernel * c.dilation;
             if (y < 0 || y >= c.height || x < 0 || x >= c.size) continue;
-            const int from = ((n * c.channels + first + channel) * c.height + y) * c.size + x;
+            const int from = c.last
+                                 ? ((n * c.height + y) * c.size + x) * c.channels + first + channel
+                                 : ((n * c.channels + first + channel) * c.height + y) * c.size + x;
             sum += Product(c, code(from),
                            static_cast<int>(w.AsInt64(m * depth * c.kernel * c.kernel + k)));
           }
           out.push_back(sum);
         }
       }
+    }
+  }
+  if (c.last) {
+    const std::vector<int> first = out;
+    const size_t outputs = static_cast<size_t>(c.outputs);
+    const size_t batch = static_cast<size_t>(c.batch), pixels = out.size() / batch / outputs;
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t pixel = i / outputs, m = i % outputs;
+      out[i] = first[(pixel / pixels * outputs + m) * pixels + pixel % pixels];
     }
   }
   if (c.narrow) {
@@ -186,6 +201,41 @@ TEST(BitSerial, RandomShapes) {
     EXPECT_TRUE(!c.packs || !packs);
   }
   EXPECT_GT(without_pack, 100);
+}
+
+TEST(BitSerial, ImagesWithChannelsLastAreNotTransposed) {
+  std::mt19937 random(13);
+  const auto layer = [&](const char* to, const char* from) {
+    const std::string t = to;
+    return StrCat("%", t, "p = ai.requant::BitPack(%", from, ")\nconst %", t,
+                  "c: uint8[64, 64, 3, 3] = ", Numbers(random, 64 * 64 * 9, 0, 1), "\n%", t,
+                  "w = ai.requant::BitPack(%", t, "c) {axis = 1}\n%", t,
+                  "s = ai.requant::BitSerialConv(%", t, "p, %", t,
+                  "w) {channels_last = 1, length = 64, form = \"xnor\", pads = [1, 1, 1, 1]}\n");
+  };
+  const Graph graph(ParseGraph(
+      StrCat("graph \"\" opset 21, ai.requant 1, com.microsoft 1\ninput %x: uint8[1, 9, 8, 64]\n",
+             "const %low: uint8[] = {0}\nconst %high: uint8[] = {1}\nconst %zero: int32[] = {0}\n",
+             "%u = Clip(%x, %low, %high)\n", layer("a", "u"),
+             "%b = Greater(%as, %zero)\n%v_ = Cast(%b) {to = 2}\n%v = Clip(%v_, %low, %high)\n",
+             layer("d", "v"), "output %ds\n")));
+  Tensor codes(DType::kUint8, {1, 9, 8, 64});
+  for (int64_t k = 0; k < codes.count(); ++k) {
+    codes.data<uint8_t>()[k] = static_cast<uint8_t>(random() % 2);
+  }
+  const TensorMap feeds = {{"x", codes}};
+  Graph rewritten = graph.Clone();
+  InferTypes(rewritten);
+  ASSERT_TRUE(RewriteBitSerial(rewritten));
+  Session session(rewritten, {});
+  EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds)[0]));
+  int bits = 0;
+  for (const auto& step : session.plan()->steps) {
+    EXPECT_FALSE(step->kernel.starts_with("transpose") || step->kernel == "strided_copy")
+        << step->kernel << " " << step->op;
+    bits += step->kernel == "lut_bits" ? 1 : 0;
+  }
+  EXPECT_EQ(bits, 2);
 }
 
 TEST(BitSerial, Int16Saturates) {
