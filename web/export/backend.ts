@@ -17,6 +17,8 @@ export interface Composite {
   inputs: readonly string[];
   /** Name of the value that the last one computes; nobody else reads the others. */
   output: string;
+  /** Names of all values that the last one computes; of most operators `output` alone. */
+  outputs: readonly string[];
 }
 
 /** A part of a model. */
@@ -51,9 +53,9 @@ export interface Backend {
    */
   operators?: readonly string[] | ((node: NodeDetails) => boolean) | 'c';
   /**
-   * Chains of operators that the backend runs as one, such as `['Conv', 'Add', 'Relu']`, tried in this order
-   * before single operators. Only the next operator may read each result. Members may have alternatives and
-   * conditions and may be missing ({@link PatternNode}).
+   * Operators that the backend runs as one, such as `['Conv', 'Add', 'Relu']`, tried in this order before
+   * single operators. Nobody else may read a result of any but the last. Members may have alternatives and
+   * conditions, may be missing, and name the values that connect them ({@link PatternNode}).
    */
   patterns?: readonly Pattern[];
   /** The most operators of a part. Default any number. */
@@ -144,5 +146,6 @@ export function inputsOf(nodes: readonly NodeDetails[]): string[] {
 
 /** @internal */
 export function makeComposite(pattern: string, nodes: readonly NodeDetails[]): Composite {
-  return { pattern, nodes, inputs: inputsOf(nodes), output: nodes.at(-1)!.outputs[0]! };
+  const outputs = nodes.at(-1)!.outputs.filter((name) => name !== '');
+  return { pattern, nodes, inputs: inputsOf(nodes), output: outputs[0]!, outputs };
 }

@@ -37,6 +37,8 @@ export interface GraphDetails {
   nodes: readonly NodeDetails[];
   /** The place of the only operator that reads the only result; -1 for others, and for outputs of the graph. */
   next: readonly number[];
+  /** Names of the graph's outputs. */
+  returned: ReadonlySet<string>;
 }
 
 const MOST_NUMBERS = 16;
@@ -76,6 +78,7 @@ export function describeModel(model: Model): GraphDetails {
       const [reader = -1, ...others] = readers.get(result) ?? [];
       return others.length > 0 ? -1 : reader;
     }),
+    returned,
   };
 }
 

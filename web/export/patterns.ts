@@ -1,8 +1,9 @@
-// Patterns of operators that something else computes as one: chains with alternatives, members that may be
-// missing, and conditions.
+// Patterns of operators that something else computes as one, with alternatives, members that may be missing,
+// and conditions: chains, and patterns with branches (branches.ts).
 
 import { invalidArgument, show } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
+import { MOST_OPTIONAL, hasBranches, matchBranches, unconnected } from './branches.js';
 import { type GraphDetails, type NodeDetails, qualifiedOp } from './node_details.js';
 
 /** A member of a pattern. */
@@ -12,16 +13,27 @@ export interface PatternNode {
   /** Whether the pattern also matches without it; it is taken where it is there. Default false. */
   optional?: boolean;
   /**
+   * Names of the values that the operator reads, by input; null for any value. All members that give the same
+   * name mean the same value, whether a member computes it or it comes from outside. Operands of Add, Mul and
+   * their like may change places. Default: one input is the result of the member before.
+   */
+  inputs?: readonly (string | null)[];
+  /** Names of the values that the operator computes, by output; null for one without a name. */
+  outputs?: readonly (string | null)[];
+  /**
    * A further condition: gets the operator, with its attributes, shapes, types and which of its inputs are
-   * constant, and the operators of the chain before it.
+   * constant, and the operators of the members before it.
    */
   if?: (node: NodeDetails, before: readonly NodeDetails[]) => boolean;
 }
 
-/** A chain of operators; a text stands for `{ op: text }`. */
+/**
+ * Operators, each of which reads what the one before computes, or the values that it names; a text stands for
+ * `{ op: text }`.
+ */
 export type PatternChain = readonly (string | PatternNode)[];
 
-/** A chain of operators, with or without a name. */
+/** Operators with or without a name for all of them. */
 export type Pattern = PatternChain | { name: string; nodes: PatternChain };
 
 /** @internal A pattern that is checked. */
@@ -30,20 +42,32 @@ export interface CheckedPattern {
   nodes: readonly {
     ops: readonly string[];
     optional: boolean;
-    if: PatternNode['if'] | undefined;
+    inputs: PatternNode['inputs'];
+    outputs: PatternNode['outputs'];
+    if: PatternNode['if'];
   }[];
 }
 
 /** Patterns are searched along every chain, so their length is limited. */
 const MOST_NODES = 64;
+/** A branch may be looked for in many places. */
+const MOST_WITH_BRANCHES = 16;
 
 const isName = (value: unknown): value is string => typeof value === 'string' && value !== '';
 
 function checkNode(node: unknown, place: string): CheckedPattern['nodes'][number] {
-  if (isName(node)) return { ops: [node], optional: false, if: undefined };
+  const plain = { optional: false, inputs: undefined, outputs: undefined, if: undefined };
+  if (isName(node)) return { ops: [node], ...plain };
   if (typeof node === 'string') throw invalidArgument(`${place} is ${show(node)}`, place);
-  checkOptions(node, { op: 'any', optional: 'boolean', if: 'function' }, place);
-  const { op, optional = false, if: condition } = node as PatternNode;
+  const kinds = {
+    op: 'any',
+    optional: 'boolean',
+    inputs: 'any',
+    outputs: 'any',
+    if: 'function',
+  } as const;
+  checkOptions(node, kinds, place);
+  const { op, optional = false, inputs, outputs, if: condition } = node as PatternNode;
   const ops: readonly unknown[] = Array.isArray(op) ? op : [op];
   if (ops.length === 0 || !ops.every(isName)) {
     throw invalidArgument(
@@ -52,7 +76,52 @@ function checkNode(node: unknown, place: string): CheckedPattern['nodes'][number
       'Give the type of an operator, or a list of them.',
     );
   }
-  return { ops, optional, if: condition };
+  checkNames(inputs, `${place}.inputs`);
+  checkNames(outputs, `${place}.outputs`);
+  return { ops, optional, inputs, outputs, if: condition };
+}
+
+function checkNames(names: unknown, place: string): void {
+  if (names === undefined) return;
+  const list: readonly unknown[] = Array.isArray(names) ? names : [];
+  if (list.length > 0 && list.every((name) => name === null || isName(name))) return;
+  throw invalidArgument(
+    `${place} is ${show(names)}`,
+    place,
+    'Give a list of names, with null for values without one.',
+  );
+}
+
+/** Throws INVALID_ARGUMENT for names that make no pattern. */
+function checkBranches(pattern: CheckedPattern, place: string): void {
+  const { nodes } = pattern;
+  if (nodes.length > MOST_WITH_BRANCHES) {
+    throw invalidArgument(
+      `${place} has ${nodes.length} members and names values`,
+      place,
+      `A pattern with branches has at most ${MOST_WITH_BRANCHES} members.`,
+    );
+  }
+  if (nodes.filter(({ optional }) => optional).length > MOST_OPTIONAL) {
+    throw invalidArgument(
+      `more than ${MOST_OPTIONAL} members of ${place} may be missing`,
+      place,
+      'Give several patterns instead.',
+    );
+  }
+  const made = nodes.flatMap(({ outputs = [] }) => outputs.filter((name) => name !== null));
+  const twice = made.find((name, i) => made.indexOf(name) !== i);
+  if (twice !== undefined) {
+    throw invalidArgument(`two members of ${place} compute "${twice}"`, place);
+  }
+  const alone = unconnected(pattern);
+  if (alone >= 0) {
+    throw invalidArgument(
+      `no value connects ${place}[${alone}] with the other members`,
+      `${place}[${alone}]`,
+      'Name a value that it shares with another member in `inputs` or `outputs`.',
+    );
+  }
 }
 
 /** The text form of a pattern: alternatives between bars, "?" behind what may be missing. */
@@ -77,7 +146,9 @@ export function checkPattern(pattern: unknown, place: string): CheckedPattern {
   }
   const name = named ? (pattern as { name?: unknown }).name : textOf(nodes);
   if (!isName(name)) throw invalidArgument(`${place} has no name`, `${place}.name`);
-  return { name, nodes };
+  const checked = { name, nodes };
+  if (hasBranches(checked)) checkBranches(checked, place);
+  return checked;
 }
 
 /**
@@ -133,7 +204,8 @@ function chainsFrom(graph: GraphDetails, first: number, pattern: CheckedPattern)
   return [...lengths].sort((a, b) => b - a).map((length) => chain.slice(0, length));
 }
 
-/** @internal All chains that match, by their first operator; of one operator the longest first. */
+/** @internal All places where a pattern matches, by its first operator; of one operator the longest first. */
 export function matchPattern(graph: GraphDetails, pattern: CheckedPattern): number[][] {
+  if (hasBranches(pattern)) return matchBranches(graph, pattern);
   return graph.nodes.flatMap((_, first) => chainsFrom(graph, first, pattern));
 }
