@@ -6,6 +6,7 @@
 namespace requant {
 
 bool LowerConvTranspose(PlanBuilder& builder, const Node& node) {
+  if (node.inputs[0]->type.StaticShape().size() == 5) return LowerTransposedVolume(builder, node);
   const Tensor* weights = node.constant(1);
   const Tensor* bias = node.constant(2);
   if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->count() == 0 ||

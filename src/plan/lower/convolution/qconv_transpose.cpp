@@ -49,6 +49,7 @@ void AddPhase(PlanBuilder& builder, const Node& node, const QProduct& whole,
 }  // namespace
 
 bool LowerQLinearConvTranspose(PlanBuilder& builder, const Node& node) {
+  if (node.inputs[0]->type.StaticShape().size() == 5) return LowerTransposedVolume(builder, node);
   const Tensor* weights = node.constant(3);
   const Tensor* bias = node.constant(8);
   const auto x = ReadQuant(node, 1, 2);

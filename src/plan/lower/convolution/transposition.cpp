@@ -14,35 +14,35 @@ namespace {
 
 int32_t FloorDiv(int32_t a, int32_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-}  // namespace
-
-struct Transposition::Move {
-  uint32_t input;  // index among the step's inputs
-  size_t in_offset, out_offset;
-  StridedCopyParams copy;
-};
-
 /// Moves the pixels of convolutions to their positions in the output.
-class Transposition::InterleaveStep : public StepOf<StepKind::kInterleave> {
+class InterleaveStep : public StepOf<StepKind::kInterleave> {
  public:
   void Fields(PlanArchive& archive) override { archive.Fields(moves); }
   void Run(const RunContext& context) const override {
     auto* out = context.Write<uint8_t>(outputs[0]);
-    for (const Move& move : moves) {
+    for (const InterleaveMove& move : moves) {
       StridedCopyParams call = move.copy;
       call.in = context.Read<uint8_t>(inputs[move.input]) + move.in_offset;
       call.out = out + move.out_offset;
       StridedCopy(&call);
     }
   }
-  std::vector<Move> moves;
+  std::vector<InterleaveMove> moves;
 };
 
-int32_t Transposition::Axis::step() const { return stride / std::gcd(stride, dilation); }
-int32_t Transposition::Axis::spread() const { return dilation / std::gcd(stride, dilation); }
+}  // namespace
 
-std::vector<int32_t> Transposition::Axis::TapsOf(const Phase& phase) const {
-  const Group& group = groups[phase.group];
+void AddInterleaveStep(PlanBuilder& builder, const Node& node, const std::vector<int>& inputs,
+                       int output, std::vector<InterleaveMove> moves) {
+  auto& step = builder.Add<InterleaveStep>(node, "strided_copy", inputs, {output});
+  step.moves = std::move(moves);
+}
+
+int32_t TransposedAxis::step() const { return stride / std::gcd(stride, dilation); }
+int32_t TransposedAxis::spread() const { return dilation / std::gcd(stride, dilation); }
+
+std::vector<int32_t> TransposedAxis::TapsOf(const TransposedPhase& phase) const {
+  const TransposedGroup& group = groups[phase.group];
   if (group.taps == 0) return {-1};
   int32_t tap = 0;
   while (int64_t{tap} * dilation % stride != phase.residue) ++tap;
@@ -51,18 +51,18 @@ std::vector<int32_t> Transposition::Axis::TapsOf(const Phase& phase) const {
   return taps;
 }
 
-void Transposition::Axis::MakeGroups(bool apart) {
+void TransposedAxis::MakeGroups(bool apart) {
   for (int32_t residue = 0; residue < stride; ++residue) {
-    Phase phase{residue, -FloorDiv(residue - pad, stride), 0, 0};
+    TransposedPhase phase{residue, -FloorDiv(residue - pad, stride), 0, 0};
     phase.count = FloorDiv(output - 1 + pad - residue, stride) + 1 - phase.first;
     if (phase.count <= 0) continue;
-    Group own;
+    TransposedGroup own;
     for (int32_t tap = 0; tap < kernel; ++tap) {
       const int64_t at = int64_t{tap} * dilation;
       if (at % stride != residue) continue;
       if (own.taps++ == 0) own.offset = static_cast<int32_t>((at - residue) / stride);
     }
-    const auto same = [&](const Group& group) {
+    const auto same = [&](const TransposedGroup& group) {
       return !apart && group.taps == own.taps && group.offset == own.offset;
     };
     const auto found = std::find_if(groups.begin(), groups.end(), same);
@@ -72,11 +72,11 @@ void Transposition::Axis::MakeGroups(bool apart) {
     phases.push_back(phase);
   }
   for (size_t index = 0; index < groups.size(); ++index) {
-    Group& group = groups[index];
+    TransposedGroup& group = groups[index];
     const int32_t reach = group.offset + std::max(group.taps - 1, 0) * spread();
     group.begin = reach;  // a convolution has no negative pads
     int32_t end = 0;
-    for (const Phase& phase : phases) {
+    for (const TransposedPhase& phase : phases) {
       if (phase.group != index) continue;
       group.begin = std::min(group.begin, phase.first);
       end = std::max(end, phase.first + phase.count);
@@ -114,7 +114,7 @@ void Transposition::Plan(PlanBuilder& builder, const Node& node, size_t element_
     return;
   }
   std::vector<int> made;
-  std::vector<Move> moves;
+  std::vector<InterleaveMove> moves;
   for (size_t row = 0; row < rows_.groups.size(); ++row) {
     for (size_t column = 0; column < columns_.groups.size(); ++column) {
       const PhaseConvolution convolution = ConvolutionOf(row, column);
@@ -127,13 +127,12 @@ void Transposition::Plan(PlanBuilder& builder, const Node& node, size_t element_
     }
   }
   const int output = builder.Out(epilogue.output, Layout::kChannelsLast);
-  auto& step = builder.Add<InterleaveStep>(node, "strided_copy", made, {output});
-  step.moves = std::move(moves);
+  AddInterleaveStep(builder, node, made, output, std::move(moves));
 }
 
 ConvGeometry Transposition::GeometryOf(size_t row_group, size_t column_group) const {
-  const Group& rows = rows_.groups[row_group];
-  const Group& columns = columns_.groups[column_group];
+  const TransposedGroup& rows = rows_.groups[row_group];
+  const TransposedGroup& columns = columns_.groups[column_group];
   ConvGeometry geometry = g_;
   geometry.out_h = rows.size;
   geometry.out_w = columns.size;
@@ -170,10 +169,10 @@ PhaseConvolution Transposition::ConvolutionOf(size_t row_group, size_t column_gr
     }
   };
   for (int32_t group = 0; group < g_.groups; ++group) {
-    for (const Phase& row : rows_.phases) {
+    for (const TransposedPhase& row : rows_.phases) {
       if (row.group != row_group) continue;
       const std::vector<int32_t> y = rows_.TapsOf(row);
-      for (const Phase& column : columns_.phases) {
+      for (const TransposedPhase& column : columns_.phases) {
         if (column.group != column_group) continue;
         const std::vector<int32_t> x = columns_.TapsOf(column);
         for (int32_t o = 0; o < width(); ++o) add(group, o, y, x);
@@ -184,9 +183,9 @@ PhaseConvolution Transposition::ConvolutionOf(size_t row_group, size_t column_gr
 }
 
 void Transposition::AddMoves(size_t row_group, size_t column_group, size_t element_bytes,
-                             uint32_t source, std::vector<Move>& moves) const {
-  const Group& rows = rows_.groups[row_group];
-  const Group& columns = columns_.groups[column_group];
+                             uint32_t source, std::vector<InterleaveMove>& moves) const {
+  const TransposedGroup& rows = rows_.groups[row_group];
+  const TransposedGroup& columns = columns_.groups[column_group];
   const size_t size = static_cast<size_t>(width()) * element_bytes;
   const auto groups = static_cast<size_t>(g_.groups);
   const auto phases = static_cast<size_t>(rows.phases) * static_cast<size_t>(columns.phases);
@@ -195,11 +194,11 @@ void Transposition::AddMoves(size_t row_group, size_t column_group, size_t eleme
   // A single phase has its groups one behind the other, so whole pixels are copied.
   const bool whole = phases == 1;
   size_t index = 0;
-  for (const Phase& row : rows_.phases) {
+  for (const TransposedPhase& row : rows_.phases) {
     if (row.group != row_group) continue;
-    for (const Phase& column : columns_.phases) {
+    for (const TransposedPhase& column : columns_.phases) {
       if (column.group != column_group) continue;
-      Move move{source, 0, 0, {}};
+      InterleaveMove move{source, 0, 0, {}};
       StridedCopyParams& copy = move.copy;
       const auto top = static_cast<size_t>(row.first - rows.begin);
       const auto left = static_cast<size_t>(column.first - columns.begin);
@@ -228,6 +227,6 @@ void Transposition::AddMoves(size_t row_group, size_t column_group, size_t eleme
   }
 }
 
-RQ_STEP(Interleave, Transposition::InterleaveStep)
+RQ_STEP(Interleave, InterleaveStep)
 
 }  // namespace requant

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/geometry.h"
+#include "kernels/layout/table.h"
 #include "plan/builder.h"
 #include "plan/lower/elementwise/epilogue.h"
 
@@ -30,6 +31,49 @@ struct PhaseConvolution {
   /// ConvTranspose's [in_c, out_c / groups, kernel_h, kernel_w], or -1 where there is no tap.
   std::vector<int32_t> weights;
 };
+
+/// Along one dimension, the phases that one convolution computes: its output i is each phase's
+/// output i + begin.
+struct TransposedGroup {
+  int32_t phases = 0;
+  int32_t taps = 0;    // taps of the convolution; without any it has one, which is 0
+  int32_t offset = 0;  // inputs by which the last tap precedes the output
+  int32_t begin = 0, size = 0, pad = 0;
+};
+/// The outputs of one phase: (first + i) * stride + residue - pad, for i < count.
+struct TransposedPhase {
+  int32_t residue, first, count;
+  size_t group;
+};
+/// One spatial dimension of the ConvTranspose.
+struct TransposedAxis {
+  int32_t output, kernel, stride, dilation, pad;
+  std::vector<TransposedGroup> groups;
+  std::vector<TransposedPhase> phases;  // phases of all groups
+
+  int32_t step() const;    // distance between taps
+  int32_t spread() const;  // distance between their inputs
+  /// The kernel's taps in the order of the convolution's; -1 for the tap of a phase that has
+  /// none.
+  std::vector<int32_t> TapsOf(const TransposedPhase& phase) const;
+  /// Groups the phases; with `apart` every phase is a group of its own.
+  void MakeGroups(bool apart);
+};
+
+/// A copy of pixels or planes into the output of an interleaving step.
+struct InterleaveMove {
+  uint32_t input;  ///< index among the step's inputs
+  size_t in_offset, out_offset;
+  StridedCopyParams copy;
+};
+
+/// Adds the step that makes `output` by the moves from `inputs`.
+void AddInterleaveStep(PlanBuilder& builder, const Node& node, const std::vector<int>& inputs,
+                       int output, std::vector<InterleaveMove> moves);
+
+/// Lowers a ConvTranspose or QLinearConvTranspose over three spatial dimensions
+/// (volume_transpose.cpp).
+bool LowerTransposedVolume(PlanBuilder& builder, const Node& node);
 
 class Transposition {
  public:
@@ -46,37 +90,6 @@ class Transposition {
   void Plan(PlanBuilder& builder, const Node& node, size_t element_bytes, const Add& add) const;
 
  private:
-  /// Along one dimension, the phases that one convolution computes: its output i is each phase's
-  /// output i + begin.
-  struct Group {
-    int32_t phases = 0;
-    int32_t taps = 0;    // taps of the convolution; without any it has one, which is 0
-    int32_t offset = 0;  // inputs by which the last tap precedes the output
-    int32_t begin = 0, size = 0, pad = 0;
-  };
-  /// The outputs of one phase: (first + i) * stride + residue - pad, for i < count.
-  struct Phase {
-    int32_t residue, first, count;
-    size_t group;
-  };
-  /// One spatial dimension of the ConvTranspose.
-  struct Axis {
-    int32_t output, kernel, stride, dilation, pad;
-    std::vector<Group> groups;
-    std::vector<Phase> phases;  // phases of all groups
-
-    int32_t step() const;    // distance between taps
-    int32_t spread() const;  // distance between their inputs
-    /// The kernel's taps in the order of the convolution's; -1 for the tap of a phase that has
-    /// none.
-    std::vector<int32_t> TapsOf(const Phase& phase) const;
-    /// Groups the phases; with `apart` every phase is a group of its own.
-    void MakeGroups(bool apart);
-  };
-  struct Move;
-  class InterleaveStep;
-  friend std::unique_ptr<Step> NewInterleaveStep();
-
   int32_t width() const { return g_.out_c / g_.groups; }
   /// The geometry of one convolution. Its channels are those of each phase, for each group of the
   /// weights.
@@ -84,10 +97,10 @@ class Transposition {
   PhaseConvolution ConvolutionOf(size_t row_group, size_t column_group) const;
   /// Appends the copies that move one group and phase of pixels to the output.
   void AddMoves(size_t row_group, size_t column_group, size_t element_bytes, uint32_t source,
-                std::vector<Move>& moves) const;
+                std::vector<InterleaveMove>& moves) const;
 
   ConvGeometry g_;
-  Axis rows_, columns_;
+  TransposedAxis rows_, columns_;
 };
 
 }  // namespace requant

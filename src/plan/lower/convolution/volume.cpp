@@ -11,6 +11,7 @@
 #include "kernels/layout/table.h"
 #include "ops/pooling/pool_windows.h"
 #include "plan/archive.h"
+#include "plan/lower/convolution/volume.h"
 #include "plan/lower/convolution/window.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
@@ -18,16 +19,6 @@
 
 namespace requant {
 namespace {
-
-/// Lays the planes of a window side by side.
-struct Unfolding {
-  int64_t batch, depth, out_depth;
-  int64_t taps, stride, dilation, pad;
-  size_t pixels, pixel_bytes;
-  int64_t first = 0;  // first image
-
-  bool IsIdentity() const { return taps == 1 && stride == 1 && pad == 0 && depth == out_depth; }
-};
 
 class UnfoldStep : public StepOf<StepKind::kUnfold> {
  public:
@@ -41,16 +32,21 @@ class UnfoldStep : public StepOf<StepKind::kUnfold> {
     const size_t plane = form.pixels * form.pixel_bytes;
     in += static_cast<size_t>(form.first * form.depth) * plane;
     const auto taps = static_cast<size_t>(form.taps);
-    CopyRowsParams call{nullptr, out, form.pixels, form.pixel_bytes, 0, taps * form.pixel_bytes};
+    const auto groups = static_cast<size_t>(form.groups);
+    const size_t piece = form.pixel_bytes / groups;
+    CopyRowsParams call{nullptr, out, form.pixels, piece, 0, taps * form.pixel_bytes};
     for (int64_t image = 0; image < form.batch; ++image) {
       for (int64_t z = 0; z < form.out_depth; ++z) {
         int64_t from = z * form.stride - form.pad;
         for (size_t tap = 0; tap < taps; ++tap) {
           const bool inside = from >= 0 && from < form.depth;
-          call.in = inside ? in + static_cast<size_t>(from) * plane : padding;
+          const uint8_t* pixels = inside ? in + static_cast<size_t>(from) * plane : padding;
           call.in_row_stride = inside ? form.pixel_bytes : 0;
-          call.out = out + tap * form.pixel_bytes;
-          rq_copy_rows(&call);
+          for (size_t group = 0; group < groups; ++group) {
+            call.in = pixels + group * piece;
+            call.out = out + (group * taps + tap) * piece;
+            rq_copy_rows(&call);
+          }
           from += form.dilation;
         }
         out += taps * plane;
@@ -163,19 +159,7 @@ Value* LowerPlanes(PlanBuilder& builder, const Volume& volume, const Unfolding& 
 
   int source = builder.In(x, Layout::kChannelsLast);
   const uint32_t padding = PaddingOf(node);
-  if (!form.IsIdentity()) {
-    const int unfolded = builder.Workspace(static_cast<size_t>(size));
-    auto& step = builder.Add<UnfoldStep>(node, "copy_rows_simd128", {source}, {unfolded});
-    step.op = "Unfold";
-    step.form = form;
-    uint8_t* pixel = builder.Packed(form.pixel_bytes);
-    step.padding = pixel;
-    const size_t element = is_float ? 4 : 1;
-    for (size_t i = 0; i < form.pixel_bytes; i += element) {
-      std::memcpy(pixel + i, &padding, element);
-    }
-    source = unfolded;
-  }
+  if (!form.IsIdentity()) source = Unfold(builder, node, source, form, padding, is_float ? 4 : 1);
   builder.Alias(image, source, Layout::kChannelsLast);
   if (!is_float) {
     const auto code = static_cast<uint8_t>(padding);
@@ -230,6 +214,21 @@ bool LowerRuns(PlanBuilder& builder, const Volume& volume, const Unfolding& form
 }
 
 }  // namespace
+
+int Unfold(PlanBuilder& builder, const Node& node, int source, const Unfolding& form,
+           uint32_t padding, size_t element) {
+  const auto planes = static_cast<size_t>(form.batch * form.out_depth * form.taps);
+  const int unfolded = builder.Workspace(planes * form.pixels * form.pixel_bytes);
+  auto& step = builder.Add<UnfoldStep>(node, "copy_rows_simd128", {source}, {unfolded});
+  step.op = "Unfold";
+  step.form = form;
+  uint8_t* pixel = builder.Packed(form.pixel_bytes);
+  step.padding = pixel;
+  for (size_t i = 0; i < form.pixel_bytes; i += element) {
+    std::memcpy(pixel + i, &padding, element);
+  }
+  return unfolded;
+}
 
 bool LowerVolume(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
