@@ -13,6 +13,7 @@
 
 #include "numeric/multiplier.h"
 #include "ops/shape_rules.h"
+#include "passes/integers/layer.h"
 #include "passes/integers/writer.h"
 #include "passes/rewrite.h"
 
@@ -47,22 +48,12 @@ AttributeMap WithoutPads(const AttributeMap& attributes) {
   return out;
 }
 
-struct Layer {
-  Value* x;
-  Value* w;
-  Operand qx, qw;
-  int64_t channels;
-  int64_t taps;  // of one output channel
-  Shape shape;   // of numbers for each channel
-};
-
 /// sum(qx * qw) - zw * sum(qx), and in `bias` what the other terms add.
 Value* FourTerms(Writer& writer, const Layer& in, const std::vector<int64_t>& pads,
                  std::vector<int32_t>& bias) {
-  const Node& node = writer.node();
   Value* x = in.x;
   const int32_t zx = in.qx.zeros[0];
-  AttributeMap attributes = node.attributes;
+  AttributeMap attributes = in.attributes;
   const size_t spatial = pads.size() / 2;
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
   if (padded && zx != 0) {
@@ -108,11 +99,25 @@ Value* SubtractFirst(Writer& writer, const Layer& in) {
     inputs.push_back(writer.ZeroPoint("x_zero", in.qx.zeros, in.x->type.dtype));
   }
   if (weights) inputs.push_back(writer.ZeroPoint("w_zero", in.qw.zeros, in.w->type.dtype));
-  return writer.Add("ConvInteger", std::move(inputs), "products", DType::kInt32,
-                    writer.node().attributes);
+  return writer.Add("ConvInteger", std::move(inputs), "products", DType::kInt32, in.attributes);
 }
 
 }  // namespace
+
+void FinishLayer(Writer& writer, const Layer& layer, const std::vector<int64_t>& pads,
+                 const Tensor* given, const Output& to) {
+  std::vector<int32_t> bias(static_cast<size_t>(layer.channels), 0);
+  if (given != nullptr) std::copy_n(given->data<int32_t>(), layer.channels, bias.begin());
+  std::vector<double> multipliers;
+  for (const float scale : layer.qw.scales) {
+    multipliers.push_back(
+        ProductMultiplier(writer.form().requantize, layer.qx.scales[0], scale, to.scale));
+  }
+  Value* sums =
+      writer.four_terms() ? FourTerms(writer, layer, pads, bias) : SubtractFirst(writer, layer);
+  sums = writer.Plus(sums, bias, layer.shape, "bias");
+  writer.Finish(sums, multipliers, layer.shape, to);
+}
 
 Reason LegalizeConv(Writer& writer) {
   const Node& node = writer.node();
@@ -133,22 +138,9 @@ Reason LegalizeConv(Writer& writer) {
   }
   Shape shape(static_cast<size_t>(w->rank()) - 1, 1);
   shape[0] = channels;
-  const Layer layer{node.inputs[0], node.inputs[3],        *qx,  *qw,
-                    channels,       w->count() / channels, shape};
-  std::vector<int32_t> bias(static_cast<size_t>(channels), 0);
-  if (const Tensor* given = node.constant(8)) {
-    std::copy_n(given->data<int32_t>(), channels, bias.begin());
-  }
-  std::vector<double> multipliers;
-  for (size_t c = 0; c < std::max(qw->scales.size(), size_t{1}); ++c) {
-    multipliers.push_back(
-        ProductMultiplier(writer.form().requantize, qx->scales[0], qw->scales[c], to->scale));
-  }
-  Value* sums = writer.four_terms()
-                    ? FourTerms(writer, layer, pads.value_or(std::vector<int64_t>()), bias)
-                    : SubtractFirst(writer, layer);
-  sums = writer.Plus(sums, bias, shape, "bias");
-  writer.Finish(sums, multipliers, shape, *to);
+  const Layer layer{node.inputs[0], node.inputs[3],        *qx,   *qw,
+                    channels,       w->count() / channels, shape, node.attributes};
+  FinishLayer(writer, layer, pads.value_or(std::vector<int64_t>()), node.constant(8), *to);
   return {};
 }
 

@@ -23,6 +23,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"QLinearConv", "", integers::LegalizeConv},
+    {"QLinearConvTranspose", kRequantDomain, integers::LegalizeConvTranspose},
     {"QLinearMatMul", "", integers::LegalizeMatMul},
     {"QGemm", kMicrosoftDomain, integers::LegalizeGemm},
     {"QLinearAdd", kMicrosoftDomain, integers::LegalizeAdd},

@@ -38,7 +38,8 @@ struct IntegerReport {
   std::vector<IntegerNode> left;
 };
 
-/// Rewrites every operator that carries scales and zero points (QLinearConv, QLinearMatMul, QGemm,
+/// Rewrites every operator that carries scales and zero points (QLinearConv, QLinearConvTranspose,
+/// QLinearMatMul, QGemm,
 /// QLinearAdd, QLinearMul, QLinearAveragePool, QLinearGlobalAveragePool, QLinearConcat):
 ///
 ///   sums   = ConvInteger or MatMulInteger, ReduceSum, or Add of centered codes

@@ -85,6 +85,7 @@ class Writer {
 using Reason = std::string;
 
 Reason LegalizeConv(Writer& writer);           // conv.cpp
+Reason LegalizeConvTranspose(Writer& writer);  // conv_transpose.cpp
 Reason LegalizeMatMul(Writer& writer);         // matmul.cpp
 Reason LegalizeGemm(Writer& writer);           // matmul.cpp
 Reason LegalizeAdd(Writer& writer);            // elementwise.cpp

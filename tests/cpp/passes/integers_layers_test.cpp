@@ -94,6 +94,56 @@ TEST(Integers, ConvolutionsOfAllKinds) {
   EXPECT_GT(by_loops, 100);
 }
 
+/// The reference of QLinearConvTranspose is held against sums in double by conv_transpose_test.cpp.
+TEST(Integers, TransposedConvolutions) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    Case c(seed);
+    c.graph.opsets[kRequantDomain] = 1;
+    const int spatial = seed % 8 == 0 ? 1 : seed % 8 == 1 ? 3 : 2;
+    const int group = Pick(c.random, 1, 3), depth = Pick(c.random, 1, 3);
+    const int width = Pick(c.random, 1, 3), channels = group * width;
+    std::vector<int64_t> kernel, strides, dilations, begin, end, extra;
+    Shape x_shape = {Pick(c.random, 1, 2), group * depth}, w_shape = {group * depth, width};
+    for (int axis = 0; axis < spatial; ++axis) {
+      kernel.push_back(Pick(c.random, 1, 4));
+      strides.push_back(Pick(c.random, 1, 3));
+      dilations.push_back(Pick(c.random, 1, 2));
+      const auto reach = static_cast<int>((kernel.back() - 1) * dilations.back());
+      begin.push_back(Pick(c.random, 0, std::min(reach, 2)));
+      end.push_back(Pick(c.random, 0, std::min(reach - static_cast<int>(begin.back()), 2)));
+      extra.push_back(Pick(c.random, 0, static_cast<int>(strides.back()) - 1));
+      w_shape.push_back(kernel.back());
+      x_shape.push_back(Pick(c.random, 1, 4));
+    }
+    AttributeMap attributes;
+    begin.insert(begin.end(), end.begin(), end.end());
+    attributes.Set("group", int64_t{group});
+    attributes.Set("strides", strides);
+    attributes.Set("dilations", dilations);
+    attributes.Set("output_padding", extra);
+    if (Pick(c.random, 0, 2) == 0) {
+      attributes.Set("auto_pad", std::string(seed % 2 ? "SAME_UPPER" : "SAME_LOWER"));
+    } else {
+      attributes.Set("pads", begin);
+    }
+    const DType x_type = c.RandomType(), w_type = c.RandomType(), y_type = c.RandomType();
+    const int kind = Pick(c.random, 0, 2);
+    const int scales = kind == 0 ? 1 : kind == 1 ? channels : width;
+    std::vector<Value*> inputs = {c.Input("x", x_type, x_shape),
+                                  c.Scale(),
+                                  c.Zero(x_type),
+                                  c.Constant(c.Codes(w_type, w_shape)),
+                                  c.Scale(scales),
+                                  c.Zero(w_type, scales),
+                                  c.Scale(),
+                                  c.Zero(y_type)};
+    if (Pick(c.random, 0, 1)) inputs.push_back(c.Bias({channels}));
+    c.Finish("QLinearConvTranspose", kRequantDomain, inputs, attributes);
+    ExpectForms(c, StrCat("seed ", seed, ": "));
+    if (HasFailure()) return;
+  }
+}
+
 TEST(Integers, ProductsOfMatrices) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     Case c(seed);
