@@ -192,44 +192,14 @@ RQ_INLINE bool IsAffine(const int32_t* block) {
   return wasm_v128_any_true(wasm_v128_or(wasm_v128_load(block + 16), wasm_v128_load(block + 20)));
 }
 
-/// The sums of a column's rows under the window, for four channels.
-template <typename Dot8, int kQuartets>
-RQ_INLINE v128_t ColumnSums(const uint8_t* row0, const uint8_t* row1, v128_t ones0, v128_t ones1) {
-  const v128_t sum = Dot8::Add(ones0, wasm_v128_load(row0), wasm_i32x4_splat(0));
-  return kQuartets == 1 ? sum : Dot8::Add(ones1, wasm_v128_load(row1), sum);
-}
-
-/// acc += middles * (sums of windows of width three), for `count` pixels of eight channels whose
-/// neighbors share two columns.
-template <typename Dot8, int kQuartets>
-static __attribute__((noinline)) void AddMiddles3(const uint8_t* row0, const uint8_t* row1,
-                                                  ptrdiff_t next, v128_t ones0, v128_t ones1,
-                                                  const int32_t* middles, int32_t count,
-                                                  int32_t* acc, int32_t acc_stride) {
-  for (int part = 0; part < 2; ++part) {
-    const v128_t middle = wasm_v128_load(middles + 4 * part);
-    const uint8_t* x0 = row0 + 16 * part;
-    const uint8_t* x1 = row1 + 16 * part;
-    int32_t* out = acc + 4 * part;
-    v128_t a = ColumnSums<Dot8, kQuartets>(x0, x1, ones0, ones1);
-    v128_t b = ColumnSums<Dot8, kQuartets>(x0 + next, x1 + next, ones0, ones1);
-    x0 += 2 * next, x1 += 2 * next;
-    for (int32_t left = count; left > 0; --left, x0 += next, x1 += next, out += acc_stride) {
-      const v128_t c = ColumnSums<Dot8, kQuartets>(x0, x1, ones0, ones1);
-      const v128_t sum = wasm_i32x4_add(wasm_i32x4_add(a, b), c);
-      wasm_v128_store(out, wasm_i32x4_add(wasm_v128_load(out), wasm_i32x4_mul(sum, middle)));
-      a = b;
-      b = c;
-    }
-  }
-}
-
-/// acc += middles * (sums of windows), for any window, as WindowAny.
+/// acc += middles * (sums of windows), as WindowAny multiplies.
 template <typename Dot8>
-static __attribute__((noinline)) void AddMiddlesAny(
-    const uint8_t* ring, ptrdiff_t slot_bytes, int32_t slots, int32_t first_slot, int32_t quartets,
-    int32_t kernel_h, int32_t phase, int32_t kernel_w, ptrdiff_t tap, ptrdiff_t next,
-    const int32_t* middles, int32_t count, int32_t* acc, int32_t acc_stride) {
+static __attribute__((noinline)) void AddMiddles(const uint8_t* ring, ptrdiff_t slot_bytes,
+                                                 int32_t slots, int32_t first_slot,
+                                                 int32_t quartets, int32_t kernel_h, int32_t phase,
+                                                 int32_t kernel_w, ptrdiff_t tap, ptrdiff_t next,
+                                                 const int32_t* middles, int32_t count,
+                                                 int32_t* acc, int32_t acc_stride) {
   const v128_t middle0 = wasm_v128_load(middles), middle1 = wasm_v128_load(middles + 4);
   for (; count > 0; --count, ring += next, acc += acc_stride) {
     v128_t sum0 = wasm_i32x4_splat(0), sum1 = sum0;
@@ -275,18 +245,9 @@ RQ_INLINE void StripDot8(const ConvGeometry& g, const uint8_t* ring, ptrdiff_t s
       WindowAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_w, tap, next, base, zero_point,
                       w, count, acc, group);
     }
-    if (!IsAffine(base)) continue;
-    if (g.kernel_w == 3 && tap == next && quartets <= 2) {
-      const uint8_t* row1 = x + (slot + 1 == slots ? 0 : slot + 1) * slot_bytes;
-      const v128_t ones0 = RowsUnder(g.kernel_h, phase, 0), ones1 = RowsUnder(g.kernel_h, phase, 1);
-      if (quartets == 1) {
-        AddMiddles3<Dot8, 1>(row0, row0, next, ones0, ones1, base + 16, count, acc, group);
-      } else {
-        AddMiddles3<Dot8, 2>(row0, row1, next, ones0, ones1, base + 16, count, acc, group);
-      }
-    } else {
-      AddMiddlesAny<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_h, phase, g.kernel_w, tap,
-                          next, base + 16, count, acc, group);
+    if (IsAffine(base)) {
+      AddMiddles<Dot8>(x, slot_bytes, slots, slot, quartets, g.kernel_h, phase, g.kernel_w, tap,
+                       next, base + 16, count, acc, group);
     }
   }
 }

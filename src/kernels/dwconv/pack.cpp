@@ -176,8 +176,8 @@ void PackBytes(const DwConvQ8Weights& w, bool affine, void* packed) {
 void Dot8Pack(const DwConvQ8Weights& w, void* packed) { PackBytes(w, false, packed); }
 
 bool Dot8AffineSupports(const DwConvQ8Weights& w) {
-  // The sums of windows cost what whole bytes gain: blocks with middles take 0.9 to 1.7 of the time
-  // of pairs of 16 bits, other blocks 0.7.
+  // The sums of windows cost more than whole bytes gain: blocks with middles take up to 1.7 of the
+  // time of pairs of 16 bits, other blocks 0.7.
   constexpr int32_t kMostBlocks = 4;  // one of so many
   if (LeastDot8Weight(Dot8Form()) != -128) return false;
   int32_t affine = 0;

@@ -228,7 +228,10 @@ TEST(BitSerial, ImagesWithChannelsLastAreNotTransposed) {
   InferTypes(rewritten);
   ASSERT_TRUE(RewriteBitSerial(rewritten));
   Session session(rewritten, {});
-  EXPECT_TRUE(session.Run(feeds)[0].SameBits(Interpret(graph, feeds)[0]));
+  const Tensor expected = Interpret(graph, feeds)[0];
+  EXPECT_TRUE(session.Run(feeds)[0].SameBits(expected));
+  const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
+  EXPECT_TRUE(Session({saved, *saved}, {}).Run(feeds)[0].SameBits(expected));
   int bits = 0;
   for (const auto& step : session.plan()->steps) {
     EXPECT_FALSE(step->kernel.starts_with("transpose") || step->kernel == "strided_copy")

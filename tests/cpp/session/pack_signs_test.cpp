@@ -114,6 +114,11 @@ TEST(PackSigns, OneBitGoesFromOneConvolutionToTheNext) {
     for (size_t at = 0; at < results.size(); ++at) {
       EXPECT_TRUE(results[at].SameBits(expected[at])) << at;
     }
+    const auto saved = std::make_shared<std::vector<uint8_t>>(session.Save());
+    const std::vector<Tensor> again = Session({saved, *saved}, options).Run(feeds);
+    for (size_t at = 0; at < results.size(); ++at) {
+      EXPECT_TRUE(again[at].SameBits(expected[at])) << at;
+    }
     int lookups = 0, bits = 0;
     for (const auto& step : session.plan()->steps) {
       lookups += step->kernel.starts_with("lut_") && step->kernel != "lut_bits" ? 1 : 0;
