@@ -7,7 +7,7 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1021e3, brotli: 309e3 };
+const MAIN_LIMIT = { raw: 1020e3, brotli: 308e3 };
 const OPERATORS_LIMIT = { raw: 818e3, brotli: 261e3 };
 const TOOLS_LIMIT = { raw: 836e3, brotli: 262e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };

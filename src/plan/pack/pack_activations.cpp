@@ -118,7 +118,7 @@ int64_t ChannelsOf(const Slot& slot) {
 
 /// Has convolutions and products that read a transposed view of a value, which lies in memory as
 /// the value does, read the value itself: they know their own shape.
-std::vector<int> ReadPastViews(Plan& plan) {
+void ReadPastViews(Plan& plan) {
   std::vector<uint8_t> is_view(plan.slots.size());
   for (size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
@@ -134,15 +134,13 @@ std::vector<int> ReadPastViews(Plan& plan) {
     if (AsProduct(*step) != nullptr) continue;
     for (const int slot : step->inputs) keep(slot);
   }
-  std::vector<int> views;
   for (const auto& step : plan.steps) {
     for (int& slot : step->inputs) {
-      if (is_view[static_cast<size_t>(slot)] == 0) continue;
-      views.push_back(slot);
-      slot = plan.slots[static_cast<size_t>(slot)].root;
+      if (is_view[static_cast<size_t>(slot)] != 0) {
+        slot = plan.slots[static_cast<size_t>(slot)].root;
+      }
     }
   }
-  return views;
 }
 
 /// Facts about a slot before anything is packed.
@@ -359,12 +357,13 @@ class Packer {
 }  // namespace
 
 void PackActivations(Plan& plan, const PlanOptions& options) {
-  const std::vector<int> views = ReadPastViews(plan);
+  ReadPastViews(plan);
   Packer(plan, options).Run();
-  for (const int view : views) {
-    Slot& slot = plan.slots[static_cast<size_t>(view)];
+  // Nothing reads or writes the views of a value that is packed now.
+  for (size_t i = 0; i < plan.slots.size(); ++i) {
+    Slot& slot = plan.slots[i];
     const Slot& root = plan.slots[static_cast<size_t>(slot.root)];
-    if (root.packed || root.planes != 0) slot.root = view;  // no view of the packed value
+    if (root.packed || root.planes != 0) slot.root = static_cast<int>(i);
   }
 }
 

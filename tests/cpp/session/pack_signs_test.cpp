@@ -74,6 +74,10 @@ std::string Text(std::mt19937& random, const Form& form) {
   text += "%cs = ai.requant::Lut(%c, %threshold)\n";
   conv("y", "cs", "%zero", "%ys", "%zero", 1);
   text += "output %y\n";
+  text += "%q = com.microsoft::QLinearGlobalAveragePool(%c, %s, %zero, %s, %zero)\n";
+  text += StrCat("%qs = ai.requant::Lut(%q, %threshold)\n%f = Flatten(%qs)\nconst %fw: int8[",
+                 form.channels, ", 7] = ", Numbers(random, form.channels * 7, 0, 1),
+                 "\n%i = MatMulInteger(%f, %fw)\noutput %i\n");
   if (form.direct) {
     conv("k", "a", "%z", "%ys", "%zero", 3);
     text += "output %k\n";
@@ -127,7 +131,7 @@ TEST(PackSigns, OneBitGoesFromOneConvolutionToTheNext) {
     }
     // Those of sums become bits; those of the input are bytes that are transposed, and those that a
     // pool reads are bytes.
-    EXPECT_EQ(bits, 1);
+    EXPECT_EQ(bits, 2);
     EXPECT_EQ(lookups, form.pools ? 2 : 1);
   }
   EXPECT_GT(planes, 2 * 96);
