@@ -189,6 +189,49 @@ describe('transformers', () => {
     );
   });
 
+  cases('QMoE', async (pick, random, round) => {
+    const [tokens, experts, bits] = [pick(1, 4), pick(2, 5), [4, 8][round % 2]];
+    const blocked = round % 4 >= 2;
+    const width = 16 * pick(1, 3);
+    // ONNX Runtime wants as many blocks in both layers.
+    const inner = blocked ? width : 16 * pick(1, 3);
+    const swiglu = round % 8 >= 4;
+    const rows = swiglu ? 2 * inner : inner;
+    const weights = (name, of, columns) => [
+      constant(
+        `w${name}`,
+        'uint8',
+        [experts, of, (columns * bits) / 8],
+        integers(random, (experts * of * columns * bits) / 8, 0, 255),
+      ),
+      constant(
+        `s${name}`,
+        'float32',
+        blocked ? [experts, of, columns / 16] : [experts, of],
+        list((experts * of * columns) / (blocked ? 16 : columns), () =>
+          float((0.01 + random() * 0.02) / (bits === 8 ? 16 : 1)),
+        ),
+      ),
+      floats(`b${name}`, [experts, of], random),
+    ];
+    const body = [
+      ...weights(1, rows, width),
+      ...weights(2, width, inner),
+      `%y = com.microsoft::QMoE(%x, %r, %w1, %s1, %b1, %w2, %s2, %b2) {k = ${pick(1, 2)}, ` +
+        `activation_type = "${swiglu ? 'swiglu' : 'silu'}", swiglu_fusion = ${swiglu ? 1 : 0}, ` +
+        `normalize_routing_weights = 1, expert_weight_bits = ${bits}` +
+        `${swiglu ? ', activation_alpha = 1.702, activation_beta = 1.0, swiglu_limit = 7.0' : ''}` +
+        `${blocked ? ', block_size = 16' : ''}}`,
+    ];
+    await both(
+      17,
+      { x: shaped('float32', [tokens, width]), r: shaped('float32', [tokens, experts]) },
+      body,
+      ['y'],
+      { tolerance: 1e-4 },
+    );
+  });
+
   cases('LinearAttention', async (pick, random, round) => {
     const rule = ['linear', 'gated', 'delta', 'gated_delta'][round % 4];
     const [batch, steps, kv, share] = [pick(1, 2), pick(1, 4), pick(1, 2), pick(1, 2)];

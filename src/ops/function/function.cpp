@@ -251,9 +251,13 @@ void InferMatMulNBits(InferContext& context) {
   InferFrom(context, UnpackedMatMulNBits(context.graph, context.node));
 }
 
-/// Expands a node. One that the kernels multiply packed stays; its bias becomes an Add behind it.
+/// Expands a node. One that the kernels multiply packed stays, and its bias becomes an Add behind
+/// it. Others become such products where they can.
 std::unique_ptr<Graph> ExpandMatMulNBits(const Graph& graph, const Node& node) {
-  if (!IsPackedProduct(node)) return UnpackedMatMulNBits(graph, node);
+  if (!IsPackedProduct(node)) {
+    std::unique_ptr<Graph> repacked = RepackedProduct(node);
+    return repacked ? std::move(repacked) : UnpackedMatMulNBits(graph, node);
+  }
   if (node.input(5) == nullptr) return nullptr;
   FunctionText text(node, FunctionText::kDefaultOpset);
   text.Line("%y = com.microsoft::MatMulNBits(%i0, %i1, %i2$0$1", text.Has(3) ? ", %i3) " : ") ",

@@ -17,6 +17,36 @@ constexpr int64_t kMost = int64_t{1} << 30;
 
 }  // namespace
 
+BlockCodes::BlockCodes(const PackedForm& packed, const Tensor& bytes, const Tensor& scale_tensor,
+                       const Tensor* zero_points)
+    : form(packed),
+      codes(bytes),
+      scales(scale_tensor.ToFloats()),
+      zeros(zero_points && zero_points->dtype() == DType::kUint8 ? zero_points : nullptr) {
+  const int64_t blocks = form.blocks();
+  const int64_t each = (form.block * form.bits + 7) / 8;
+  const int64_t zero_bytes = (blocks * form.bits + 7) / 8;
+  if (codes.dtype() != DType::kUint8 || codes.count() != form.n * blocks * each ||
+      static_cast<int64_t>(scales.size()) != form.n * blocks ||
+      (zero_points && zero_points->count() != form.n * (zeros ? zero_bytes : blocks))) {
+    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
+  }
+}
+
+std::vector<int64_t> GroupsOf(const Tensor& indices, const PackedForm& form) {
+  std::vector<int64_t> groups = indices.ToInts();
+  if (static_cast<int64_t>(groups.size()) < form.k) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("g_idx of MatMulNBits has ", groups.size(), " entries for ", form.k, " rows"));
+  }
+  for (const int64_t group : groups) {
+    if (group >= 0 && group < form.blocks()) continue;
+    Fail(ErrorCode::kInvalidModel,
+         StrCat("g_idx of MatMulNBits names block ", group, " of ", form.blocks()));
+  }
+  return groups;
+}
+
 PackedForm PackedFormOf(const AttributeMap& attributes) {
   const PackedForm form{attributes.Int("K", 0), attributes.Int("N", 0), attributes.Int("bits", 4),
                         attributes.Int("block_size", 32)};
@@ -58,58 +88,22 @@ void InferUnpackBits(InferContext& context) {
   SetOutput(context, 0, DType::kFloat32, SymbolicShape{form.k, form.n});
 }
 
-/// The block whose scale and zero point each of the k rows has (g_idx); empty: those around it.
-std::vector<int64_t> GroupsOf(const EvalContext& context, const PackedForm& form) {
-  if (!context.has(3)) return {};
-  std::vector<int64_t> groups = context.input(3).ToInts();
-  if (static_cast<int64_t>(groups.size()) < form.k) {
-    Fail(ErrorCode::kShapeMismatch,
-         StrCat("g_idx of MatMulNBits has ", groups.size(), " entries for ", form.k, " rows"));
-  }
-  for (const int64_t group : groups) {
-    if (group >= 0 && group < form.blocks()) continue;
-    Fail(ErrorCode::kInvalidModel,
-         StrCat("g_idx of MatMulNBits names block ", group, " of ", form.blocks()));
-  }
-  return groups;
-}
-
 void EvaluateUnpackBits(EvalContext& context) {
   const PackedForm form = PackedFormOf(context.attributes());
-  const Tensor& packed = context.input(0);
-  const std::vector<float> scales = context.input(1).ToFloats();
+  const Tensor* zeros = context.has(2) ? &context.input(2) : nullptr;
+  const BlockCodes weights(form, context.input(0), context.input(1), zeros);
+  std::vector<int64_t> groups;
+  if (context.has(3)) groups = GroupsOf(context.input(3), form);
   const int64_t blocks = form.blocks();
-  const int64_t each = (form.block * form.bits + 7) / 8;
-  const int64_t zero_bytes = (blocks * form.bits + 7) / 8;
-  const bool zeros = context.has(2);
-  const bool packed_zeros = zeros && context.input(2).dtype() == DType::kUint8;
-  const std::vector<int64_t> groups = GroupsOf(context, form);
-  if (packed.count() != form.n * blocks * each ||
-      static_cast<int64_t>(scales.size()) != form.n * blocks ||
-      (zeros && context.input(2).count() != form.n * (packed_zeros ? zero_bytes : blocks))) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
-  }
-  // Codes of 3, 5, 6 and 7 bits lie across bytes.
-  const auto field = [&form](const uint8_t* bytes, int64_t i) {
-    const int64_t bit = i * form.bits;
-    int word = bytes[bit / 8];
-    if (bit % 8 + form.bits > 8) word |= bytes[bit / 8 + 1] << 8;
-    return (word >> (bit % 8)) & ((1 << form.bits) - 1);
-  };
   Tensor out(DType::kFloat32, {form.k, form.n});
   for (int64_t n = 0; n < form.n; ++n) {
     for (int64_t k = 0; k < form.k; ++k) {
-      const uint8_t* bytes = packed.data<uint8_t>() + (n * blocks + k / form.block) * each;
       const int64_t block = groups.empty() ? k / form.block : groups[static_cast<size_t>(k)];
-      float zero = static_cast<float>(1 << (form.bits - 1));
-      if (packed_zeros) {
-        zero = static_cast<float>(field(context.input(2).data<uint8_t>() + n * zero_bytes, block));
-      } else if (zeros) {
-        zero = static_cast<float>(context.input(2).AsDouble(n * blocks + block));
-      }
-      out.data<float>()[k * form.n + n] =
-          (static_cast<float>(field(bytes, k % form.block)) - zero) *
-          scales[static_cast<size_t>(n * blocks + block)];
+      const bool floats = zeros != weights.zeros;
+      const float zero = floats ? static_cast<float>(zeros->AsDouble(n * blocks + block))
+                                : static_cast<float>(weights.Zero(n, block));
+      out.data<float>()[k * form.n + n] = (static_cast<float>(weights.Code(n, k)) - zero) *
+                                          weights.scales[static_cast<size_t>(n * blocks + block)];
     }
   }
   context.outputs[0] = std::move(out);

@@ -1,0 +1,144 @@
+// Weights of MatMulNBits in the form that the kernels multiply: 4 bits, blocks of neighboring k.
+//   2 and 3 bits:  the codes and zero points as they are, in 4 bits.
+//   5 to 8 bits:   code = 16 high + low and zero = 16 high0 + low0, so that
+//                  (code - zero) * s = (high - high0) * 16 s + (low - low0) * s,
+//                  the sum of two products.
+//   g_idx:         the rows k of one group follow each other, filled up to whole blocks by rows of
+//                  weight 0; a Gather gives `a` the same order.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "ops/matrix/matmul_nbits.h"
+
+namespace requant {
+namespace {
+
+constexpr int kOpset = 13;  // of Gather and Add in bodies
+
+/// The order of rows along k: `rows` has the source of each row, or -1 for padding; `blocks` the
+/// source of each block's scales and zero points.
+struct RowOrder {
+  std::vector<int64_t> rows, blocks;
+};
+
+/// The order without g_idx.
+RowOrder NaturalOrder(const PackedForm& form) {
+  RowOrder order;
+  order.rows.resize(static_cast<size_t>(form.k));
+  order.blocks.resize(static_cast<size_t>(form.blocks()));
+  std::iota(order.rows.begin(), order.rows.end(), int64_t{0});
+  std::iota(order.blocks.begin(), order.blocks.end(), int64_t{0});
+  return order;
+}
+
+/// The order by groups, at most twice as long.
+RowOrder OrderByGroup(const PackedForm& form, const std::vector<int64_t>& groups) {
+  std::vector<std::vector<int64_t>> members(static_cast<size_t>(form.blocks()));
+  for (int64_t k = 0; k < form.k; ++k) {
+    const int64_t group = groups[static_cast<size_t>(k)];
+    members[static_cast<size_t>(group)].push_back(k);
+  }
+  RowOrder order;
+  for (size_t group = 0; group < members.size(); ++group) {
+    const auto count = static_cast<int64_t>(members[group].size());
+    const int64_t blocks = (count + form.block - 1) / form.block;
+    order.rows.insert(order.rows.end(), members[group].begin(), members[group].end());
+    order.rows.resize(order.rows.size() + static_cast<size_t>(blocks * form.block - count), -1);
+    order.blocks.insert(order.blocks.end(), static_cast<size_t>(blocks),
+                        static_cast<int64_t>(group));
+  }
+  return order;
+}
+
+void SetHalf(Tensor& tensor, int64_t byte, int64_t i, int code) {
+  uint8_t& both = tensor.data<uint8_t>()[byte + i / 2];
+  both = static_cast<uint8_t>(both | code << (i % 2 * 4));
+}
+
+/// Bits `shift` to shift + 3 of all codes as weights of 4 bits.
+struct HalfWeights4 {
+  Tensor codes, scales, zeros;
+  bool plain = true;  // all zero points are 8
+
+  HalfWeights4(const BlockCodes& from, const RowOrder& order, int shift)
+      : codes(DType::kUint8,
+              {from.form.n, static_cast<int64_t>(order.blocks.size()), from.form.block / 2}),
+        scales(DType::kFloat32, {from.form.n * codes.dim(1)}),
+        zeros(DType::kUint8, {from.form.n * ((codes.dim(1) + 1) / 2)}) {
+    const auto blocks = codes.dim(1);
+    for (int64_t n = 0; n < from.form.n; ++n) {
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int64_t source = order.blocks[static_cast<size_t>(b)];
+        const int zero = from.Zero(n, source) >> shift & 15;
+        plain = plain && zero == 8;
+        SetHalf(zeros, n * ((blocks + 1) / 2), b, zero);
+        scales.data<float>()[n * blocks + b] =
+            std::ldexp(from.scales[n * from.form.blocks() + source], shift);
+        for (int64_t i = 0; i < from.form.block; ++i) {
+          const auto row = static_cast<size_t>(b * from.form.block + i);
+          const int64_t k = row < order.rows.size() ? order.rows[row] : -1;
+          const int code = k < 0 ? zero : from.Code(n, k) >> shift & 15;
+          SetHalf(codes, (n * blocks + b) * (from.form.block / 2), i, code);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> RepackedProduct(const Node& node) {
+  const PackedForm form = PackedFormOf(node.attributes);
+  const Tensor* codes = node.constant(1);
+  const Tensor* scales = node.constant(2);
+  const Tensor* zeros = node.constant(3);
+  const Tensor* groups = node.constant(4);
+  if (form.block < 16 || !std::has_single_bit(static_cast<uint64_t>(form.block)) || !codes ||
+      !scales || scales->dtype() != DType::kFloat32 || (node.input(3) && !zeros) ||
+      (node.input(4) && !groups)) {
+    return nullptr;
+  }
+  const BlockCodes weights(form, *codes, *scales, zeros);
+  if (weights.zeros != zeros) return nullptr;
+  const RowOrder order = groups ? OrderByGroup(form, GroupsOf(*groups, form)) : NaturalOrder(form);
+  for (const float scale : weights.scales) {
+    if (!std::isfinite(std::ldexp(scale, 4))) return nullptr;
+  }
+  auto body = std::make_unique<Graph>();
+  body->opsets = {{"", kOpset}, {kMicrosoftDomain, 1}};
+  std::vector<Value*> inputs;
+  for (const Value* input : node.inputs) {
+    inputs.push_back(input ? body->AddValue(input->name) : nullptr);
+    if (input) body->AddInput(inputs.back());
+  }
+  Value* a = inputs[0];
+  AttributeMap attributes = node.attributes;
+  attributes.Set("bits", int64_t{4});
+  if (groups) {
+    std::vector<int64_t> rows = order.rows;
+    for (int64_t& row : rows) row = std::max<int64_t>(row, 0);
+    attributes.Set("K", static_cast<int64_t>(rows.size()));
+    Value* indices = body->AddConstant("order", Tensor::Vector<int64_t>(rows));
+    AttributeMap axis;
+    axis.Set("axis", int64_t{-1});
+    a = body->AddOp("Gather", "", {a, indices}, "ordered", {}, std::move(axis));
+  }
+  Value* sum = nullptr;
+  for (const int shift : {4, 0}) {
+    if (shift > 0 && form.bits <= 4) continue;
+    HalfWeights4 half(weights, order, shift);
+    std::vector<Value*> operands = {a, body->AddConstant("codes", std::move(half.codes)),
+                                    body->AddConstant("scales", std::move(half.scales))};
+    if (!half.plain) operands.push_back(body->AddConstant("zeros", std::move(half.zeros)));
+    Value* product = body->AddOp("MatMulNBits", kMicrosoftDomain, std::move(operands), "product",
+                                 {}, attributes);
+    sum = sum ? body->AddOp("Add", "", {sum, product}, "sum", {}) : product;
+  }
+  if (node.input(5)) sum = body->AddOp("Add", "", {sum, inputs[5]}, "biased", {});
+  body->AddOutput(sum);
+  return body;
+}
+
+}  // namespace requant
