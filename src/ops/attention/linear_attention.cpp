@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
@@ -15,8 +16,8 @@ namespace {
 
 void RefuseWindow(const Node& node) {
   if (node.attributes.Int("state_window", 0) == 0) return;
-  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " with a state_window"),
-       {.hint = "export the model with the state after the last token only"});
+  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, RQ_LATE_TEXT(" with a state_window")),
+       {.hint = RQ_LATE_TEXT("export the model with the state after the last token only")});
 }
 
 // --- LinearAttention
@@ -30,7 +31,8 @@ Heads HeadsOf(const Node& node) {
   RefuseWindow(node);
   if (heads.q < 1 || heads.kv < 1 || heads.q % heads.kv != 0) {
     Fail(ErrorCode::kUnsupported,
-         StrCat("LinearAttention of ", heads.q, " query heads and ", heads.kv, " key heads"));
+         StrCat(RQ_LATE_TEXT("LinearAttention of "), heads.q, RQ_LATE_TEXT(" query heads and "),
+                heads.kv, RQ_LATE_TEXT(" key heads")));
   }
   return heads;
 }
@@ -75,10 +77,12 @@ class Recurrence {
     gated_ = rule == "gated" || rule == "gated_delta";
     delta_ = rule == "delta" || rule == "gated_delta";
     if (!gated_ && !delta_ && rule != "linear") {
-      Fail(ErrorCode::kInvalidModel, StrCat("LinearAttention with update_rule ", rule));
+      Fail(ErrorCode::kInvalidModel,
+           StrCat(RQ_LATE_TEXT("LinearAttention with update_rule "), rule));
     }
     if ((gated_ && !context.has(4)) || (delta_ && !context.has(5))) {
-      Fail(ErrorCode::kInvalidModel, StrCat("LinearAttention by ", rule, " lacks decay or beta"));
+      Fail(ErrorCode::kInvalidModel,
+           StrCat(RQ_LATE_TEXT("LinearAttention by "), rule, RQ_LATE_TEXT(" lacks decay or beta")));
     }
     steps_ = q_.rank() == 3 ? q_.dim(1) : 0;
     keys_ = q_.rank() == 3 ? q_.dim(2) / heads_.q : 0;
@@ -89,8 +93,8 @@ class Recurrence {
     if (q_.rank() != 3 || q_.dim(2) != heads_.q * keys_ || k_.shape() != key ||
         v_.shape() != value || (context.has(3) && context.input(3).shape() != past)) {
       Fail(ErrorCode::kShapeMismatch,
-           StrCat("LinearAttention of ", ShapeToString(q_.shape()), ", ", ShapeToString(k_.shape()),
-                  " and ", ShapeToString(v_.shape())));
+           StrCat(RQ_LATE_TEXT("LinearAttention of "), ShapeToString(q_.shape()), ", ",
+                  ShapeToString(k_.shape()), " and ", ShapeToString(v_.shape())));
     }
     CheckGate(gated_, 4, heads_.kv * keys_);
     CheckGate(delta_, 5, 1);
@@ -118,7 +122,8 @@ class Recurrence {
       return;
     }
     Fail(ErrorCode::kShapeMismatch,
-         StrCat("input ", slot, " of LinearAttention is ", ShapeToString(gate.shape())));
+         StrCat(RQ_LATE_TEXT("input "), slot, RQ_LATE_TEXT(" of LinearAttention is "),
+                ShapeToString(gate.shape())));
   }
 
   void RunHead(int64_t batch, int64_t head) {
@@ -200,8 +205,8 @@ int64_t DilationOf(const Node& node) {
       node.attributes.Int("channels_last", 0) == 0) {
     return dilation;
   }
-  Fail(ErrorCode::kUnsupported, "CausalConvWithState in this form",
-       {.hint = "one spatial dimension behind the channels is supported"});
+  Fail(ErrorCode::kUnsupported, RQ_LATE_TEXT("CausalConvWithState in this form"),
+       {.hint = RQ_LATE_TEXT("one spatial dimension behind the channels is supported")});
 }
 
 void InferCausalConv(InferContext& context) {
@@ -228,8 +233,9 @@ void EvaluateCausalConv(EvalContext& context) {
   const Tensor& w = context.input(1);
   const int64_t dilation = DilationOf(context.node);
   if (x.rank() != 3 || w.rank() != 3 || w.dim(0) != x.dim(1) || w.dim(1) != 1 || w.dim(2) < 1) {
-    Fail(ErrorCode::kShapeMismatch, StrCat("CausalConvWithState of ", ShapeToString(x.shape()),
-                                           " with ", ShapeToString(w.shape())));
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat(RQ_LATE_TEXT("CausalConvWithState of "), ShapeToString(x.shape()),
+                RQ_LATE_TEXT(" with "), ShapeToString(w.shape())));
   }
   const int64_t taps = w.dim(2);
   const int64_t length = x.dim(2);
@@ -237,11 +243,13 @@ void EvaluateCausalConv(EvalContext& context) {
   const Shape past = {x.dim(0), x.dim(1), kept};
   if ((context.has(3) && context.input(3).shape() != past) ||
       (context.has(2) && context.input(2).count() != x.dim(1))) {
-    Fail(ErrorCode::kShapeMismatch, "the state or bias of CausalConvWithState does not fit");
+    Fail(ErrorCode::kShapeMismatch,
+         RQ_LATE_TEXT("the state or bias of CausalConvWithState does not fit"));
   }
   const std::string activation = context.attributes().String("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish") {
-    Fail(ErrorCode::kInvalidModel, StrCat("CausalConvWithState with activation ", activation));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(RQ_LATE_TEXT("CausalConvWithState with activation "), activation));
   }
   Tensor out(x.dtype(), x.shape());
   Tensor state(x.dtype(), past);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
@@ -54,13 +55,13 @@ void EvaluateRelativePosition(EvalContext& context) {
   const int64_t most = context.attributes().Int("max_distance", 0);
   const bool both_ways = context.attributes().Int("is_bidirectional", 0) != 0;
   if (table.rank() != 2 || queries.count() != 1 || keys.count() != 1) {
-    Fail(ErrorCode::kShapeMismatch,
-         StrCat("RelativePositionBias with a table of ", ShapeToString(table.shape())));
+    Fail(ErrorCode::kShapeMismatch, StrCat(RQ_LATE_TEXT("RelativePositionBias with a table of "),
+                                           ShapeToString(table.shape())));
   }
   const int64_t exact = table.dim(0) / (both_ways ? 4 : 2);
   if (exact < 1 || most <= exact) {
-    Fail(ErrorCode::kInvalidModel,
-         StrCat("RelativePositionBias of ", table.dim(0), " buckets up to a distance of ", most));
+    Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("RelativePositionBias of "), table.dim(0),
+                                          RQ_LATE_TEXT(" buckets up to a distance of "), most));
   }
   Tensor out(table.dtype(), {1, table.dim(1), queries.AsInt64(0), keys.AsInt64(0)});
   int64_t index = 0;

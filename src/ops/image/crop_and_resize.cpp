@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
@@ -16,7 +17,7 @@ namespace {
 bool IsNearest(const AttributeMap& attributes) {
   const std::string mode = attributes.String("mode", "bilinear");
   if (mode == "bilinear" || mode == "nearest") return mode == "nearest";
-  Fail(ErrorCode::kInvalidModel, StrCat("CropAndResize with mode ", mode));
+  Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("CropAndResize with mode "), mode));
 }
 
 void InferCropAndResize(InferContext& context) {
@@ -92,8 +93,9 @@ void EvaluateCropAndResize(EvalContext& context) {
   if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 || size.size() != 2 || size[0] < 1 ||
       size[1] < 1 || static_cast<int64_t>(images.size()) != rois.dim(0)) {
     Fail(ErrorCode::kShapeMismatch,
-         StrCat("CropAndResize of ", ShapeToString(x.shape()), " with regions ",
-                ShapeToString(rois.shape()), " to ", ShapeToString(size)));
+         StrCat(RQ_LATE_TEXT("CropAndResize of "), ShapeToString(x.shape()),
+                RQ_LATE_TEXT(" with regions "), ShapeToString(rois.shape()), " to ",
+                ShapeToString(size)));
   }
   const Cropper cropper(x, context.attributes());
   Tensor out(x.dtype(), {rois.dim(0), x.dim(1), size[0], size[1]});
@@ -101,7 +103,7 @@ void EvaluateCropAndResize(EvalContext& context) {
   for (int64_t roi = 0; roi < rois.dim(0); ++roi) {
     const int64_t image = images[static_cast<size_t>(roi)];
     if (image < 0 || image >= x.dim(0)) {
-      Fail(ErrorCode::kInvalidArgument, StrCat("CropAndResize in image ", image));
+      Fail(ErrorCode::kInvalidArgument, StrCat(RQ_LATE_TEXT("CropAndResize in image "), image));
     }
     const auto end = [&](int64_t i) { return static_cast<float>(rois.AsDouble(roi * 4 + i)); };
     const std::vector<float> rows = Places(end(0), end(2), size[0], x.dim(2));

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
@@ -29,20 +30,21 @@ BlockCodes::BlockCodes(const PackedForm& packed, const Tensor& bytes, const Tens
   if (codes.dtype() != DType::kUint8 || codes.count() != form.n * blocks * each ||
       static_cast<int64_t>(scales.size()) != form.n * blocks ||
       (zero_points && zero_points->count() != form.n * (zeros ? zero_bytes : blocks))) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size");
+    Fail(ErrorCode::kShapeMismatch,
+         RQ_LATE_TEXT("the weights of MatMulNBits do not fit K, N and block_size"));
   }
 }
 
 std::vector<int64_t> GroupsOf(const Tensor& indices, const PackedForm& form) {
   std::vector<int64_t> groups = indices.ToInts();
   if (static_cast<int64_t>(groups.size()) < form.k) {
-    Fail(ErrorCode::kShapeMismatch,
-         StrCat("g_idx of MatMulNBits has ", groups.size(), " entries for ", form.k, " rows"));
+    Fail(ErrorCode::kShapeMismatch, StrCat(RQ_LATE_TEXT("g_idx of MatMulNBits has "), groups.size(),
+                                           RQ_LATE_TEXT(" entries for "), form.k, " rows"));
   }
   for (const int64_t group : groups) {
     if (group >= 0 && group < form.blocks()) continue;
     Fail(ErrorCode::kInvalidModel,
-         StrCat("g_idx of MatMulNBits names block ", group, " of ", form.blocks()));
+         StrCat(RQ_LATE_TEXT("g_idx of MatMulNBits names block "), group, " of ", form.blocks()));
   }
   return groups;
 }
@@ -52,8 +54,9 @@ PackedForm PackedFormOf(const AttributeMap& attributes) {
                         attributes.Int("block_size", 32)};
   if (form.k < 1 || form.n < 1 || form.block < 1 || form.k > kMost || form.n > kMost ||
       form.block > kMost || form.bits < 2 || form.bits > 8) {
-    Fail(ErrorCode::kUnsupported, StrCat("MatMulNBits of ", form.k, " by ", form.n, " weights of ",
-                                         form.bits, " bits in blocks of ", form.block));
+    Fail(ErrorCode::kUnsupported, StrCat(RQ_LATE_TEXT("MatMulNBits of "), form.k, " by ", form.n,
+                                         RQ_LATE_TEXT(" weights of "), form.bits,
+                                         RQ_LATE_TEXT(" bits in blocks of "), form.block));
   }
   return form;
 }
@@ -73,7 +76,8 @@ bool IsPackedProduct(const Node& node) {
   if (codes->dtype() != DType::kUint8 || codes->count() != form.n * blocks * (form.block / 2) ||
       scales->count() != form.n * blocks ||
       (zeros && zeros->count() != form.n * ((blocks + 1) / 2))) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulNBits do not fit K, N and block_size",
+    Fail(ErrorCode::kShapeMismatch,
+         RQ_LATE_TEXT("the weights of MatMulNBits do not fit K, N and block_size"),
          {.node = node.name});
   }
   return true;
@@ -123,8 +127,8 @@ Bnb4Form Bnb4FormOf(const AttributeMap& attributes) {
                       attributes.Int("block_size", 0), attributes.Int("quant_type", 1) != 0,
                       attributes.Int("transB", 1) != 0};
   if (form.k < 1 || form.n < 1 || form.block < 1 || form.k > kMost || form.n > kMost) {
-    Fail(ErrorCode::kUnsupported,
-         StrCat("MatMulBnb4 of ", form.k, " by ", form.n, " weights in blocks of ", form.block));
+    Fail(ErrorCode::kUnsupported, StrCat(RQ_LATE_TEXT("MatMulBnb4 of "), form.k, " by ", form.n,
+                                         RQ_LATE_TEXT(" weights in blocks of "), form.block));
   }
   return form;
 }
@@ -168,7 +172,8 @@ void EvaluateUnpackBnb4(EvalContext& context) {
   const Tensor& largest = context.input(1);
   const int64_t count = form.n * form.k;
   if (packed.count() != (count + 1) / 2 || largest.count() != (count - 1) / form.block + 1) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MatMulBnb4 do not fit K, N and block_size");
+    Fail(ErrorCode::kShapeMismatch,
+         RQ_LATE_TEXT("the weights of MatMulBnb4 do not fit K, N and block_size"));
   }
   Tensor out(DType::kFloat32, form.transpose ? Shape{form.k, form.n} : Shape{form.n, form.k});
   for (int64_t i = 0; i < count; ++i) {

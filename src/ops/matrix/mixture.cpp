@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "ops/convolution/convolve.h"
@@ -38,10 +39,11 @@ struct MixtureForm {
     constexpr const char* kNames[] = {"relu", "gelu", "silu", "swiglu", "identity"};
     const std::string name = attributes.String("activation_type", kNames[0]);
     if (!ParseName(name, kNames, &activation) || k < 1 || fusion < 0 || fusion > 2) {
-      Fail(ErrorCode::kInvalidModel, StrCat("MoE of ", k, " experts with activation ", name));
+      Fail(ErrorCode::kInvalidModel,
+           StrCat(RQ_LATE_TEXT("MoE of "), k, RQ_LATE_TEXT(" experts with activation "), name));
     }
     if (attributes.Int("use_sparse_mixer", 0) != 0) {
-      Fail(ErrorCode::kUnsupported, "MoE with use_sparse_mixer");
+      Fail(ErrorCode::kUnsupported, RQ_LATE_TEXT("MoE with use_sparse_mixer"));
     }
   }
   double Apply(double x) const {
@@ -116,8 +118,8 @@ struct ExpertLayer {
     if (context.has(slots.biases)) biases = context.input(slots.biases).ToFloats();
     if (fits && (biases.empty() || biases.size() == all_rows)) return;
     Fail(ErrorCode::kShapeMismatch,
-         StrCat("input ", slots.weights, " of ", context.node.op_type, ", ",
-                ShapeToString(w.shape()), ", or its bias, scales or zero points"));
+         StrCat(RQ_LATE_TEXT("input "), slots.weights, " of ", context.node.op_type, ", ",
+                ShapeToString(w.shape()), RQ_LATE_TEXT(", or its bias, scales or zero points")));
   }
   double Field(const Tensor& tensor, size_t run, size_t run_length, size_t i) const {
     const size_t at = run * ((run_length * bits + 7) / 8) + i * bits / 8;
@@ -175,10 +177,11 @@ void InferMoE(InferContext& context) {
       ((bits != 2 && bits != 4 && bits != 8) || context.attributes().Int("block_size", 0) < 0 ||
        context.attributes().Int("weights_prepacked", 0) > 0 ||
        context.attributes().String("quant_type", "int") != "int")) {
-    Fail(
-        ErrorCode::kUnsupported,
-        StrCat("QMoE with weights of ", bits, " bits in a form of its own"),
-        {.hint = "export it with quant_type \"int\" and weights of 2, 4 or 8 bits, not prepacked"});
+    Fail(ErrorCode::kUnsupported,
+         StrCat(RQ_LATE_TEXT("QMoE with weights of "), bits,
+                RQ_LATE_TEXT(" bits in a form of its own")),
+         {.hint = RQ_LATE_TEXT(
+              "export it with quant_type \"int\" and weights of 2, 4 or 8 bits, not prepacked")});
   }
   SameAsInput(context);
 }
@@ -218,7 +221,8 @@ void EvaluateMoE(EvalContext& context) {
   if (x.rank() < 2 || x.rank() > 3 || width < 1 || router.rank() != 2 ||
       router.dim(0) != x.count() / width || router.dim(1) < form.k) {
     Fail(ErrorCode::kShapeMismatch,
-         StrCat("MoE of ", ShapeToString(x.shape()), " by scores ", ShapeToString(router.shape())));
+         StrCat(RQ_LATE_TEXT("MoE of "), ShapeToString(x.shape()), RQ_LATE_TEXT(" by scores "),
+                ShapeToString(router.shape())));
   }
   const int64_t experts = router.dim(1);
   const ExpertLayer first(context, 0, experts, width);
@@ -230,14 +234,15 @@ void EvaluateMoE(EvalContext& context) {
   if (context.has(SlotsOf(context.node, 2).weights)) third.emplace(context, 2, experts, width);
   if (second.rows != static_cast<size_t>(width) || (third && third->rows != inner) ||
       (swiglu && !fused && !third)) {
-    Fail(ErrorCode::kShapeMismatch, "the weights of MoE do not fit each other");
+    Fail(ErrorCode::kShapeMismatch, RQ_LATE_TEXT("the weights of MoE do not fit each other"));
   }
   const std::vector<double> tokens = x.ToDoubles();
   const std::vector<double> scores = router.ToDoubles();
   std::vector<double> given;
   if (context.has(kRouterWeights)) given = context.input(kRouterWeights).ToDoubles();
   if (!given.empty() && given.size() != scores.size()) {
-    Fail(ErrorCode::kShapeMismatch, "the router weights of QMoE have not the shape of its scores");
+    Fail(ErrorCode::kShapeMismatch,
+         RQ_LATE_TEXT("the router weights of QMoE have not the shape of its scores"));
   }
   // Without weights of their own, the experts of QMoE share 1.
   const bool normalize = form.normalize || (IsQuantized(context.node) && given.empty());

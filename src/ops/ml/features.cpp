@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/elementwise/cast.h"
 #include "ops/infer_util.h"
@@ -17,8 +18,8 @@ namespace requant {
 namespace {
 
 [[noreturn]] void RefuseTexts(const Node& node) {
-  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " of texts"),
-       {.hint = "give numbers to the model, and look texts up in JavaScript"});
+  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, RQ_LATE_TEXT(" of texts")),
+       {.hint = RQ_LATE_TEXT("give numbers to the model, and look texts up in JavaScript")});
 }
 
 void InferFloats(InferContext& context) {
@@ -35,7 +36,8 @@ void EvaluateScaler(EvalContext& context) {
   for (const std::vector<float>* list : {&scale, &offset}) {
     if (list->size() != 1 && static_cast<int64_t>(list->size()) != x.columns) {
       Fail(ErrorCode::kShapeMismatch,
-           StrCat("Scaler has ", list->size(), " factors for ", x.columns, " columns"));
+           StrCat(RQ_LATE_TEXT("Scaler has "), list->size(), RQ_LATE_TEXT(" factors for "),
+                  x.columns, RQ_LATE_TEXT(" columns")));
     }
   }
   Tensor out(DType::kFloat32, context.input(0).shape());
@@ -65,7 +67,7 @@ void EvaluateNormalizer(EvalContext& context) {
   const FeatureRows x = ReadFeatures(context.input(0));
   const std::string norm = context.attributes().String("norm", "MAX");
   if (norm != "MAX" && norm != "L1" && norm != "L2") {
-    Fail(ErrorCode::kInvalidModel, StrCat("Normalizer with norm ", norm));
+    Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("Normalizer with norm "), norm));
   }
   Tensor out(DType::kFloat32, context.input(0).shape());
   float* to = out.data<float>();
@@ -109,12 +111,13 @@ void InferExtractor(InferContext& context) {
 void EvaluateExtractor(EvalContext& context) {
   const Tensor& x = context.input(0);
   const std::vector<int64_t> columns = context.input(1).ToInts();
-  if (x.rank() < 1) Fail(ErrorCode::kShapeMismatch, "ArrayFeatureExtractor of a scalar");
+  if (x.rank() < 1)
+    Fail(ErrorCode::kShapeMismatch, RQ_LATE_TEXT("ArrayFeatureExtractor of a scalar"));
   const int64_t width = x.dim(x.rank() - 1);
   for (const int64_t column : columns) {
     if (column >= 0 && column < width) continue;
     Fail(ErrorCode::kInvalidArgument,
-         StrCat("ArrayFeatureExtractor picks column ", column, " of ", width));
+         StrCat(RQ_LATE_TEXT("ArrayFeatureExtractor picks column "), column, " of ", width));
   }
   Shape shape = x.shape();
   if (shape.size() == 1) shape.insert(shape.begin(), 1);
@@ -137,8 +140,9 @@ std::vector<int64_t> WidthsOf(const Node& node) {
   std::vector<int64_t> widths = node.attributes.Ints("inputdimensions");
   const auto bad = [](int64_t width) { return width < 0 || width > (int64_t{1} << 31); };
   if (widths.size() != node.inputs.size() || std::any_of(widths.begin(), widths.end(), bad)) {
-    Fail(ErrorCode::kInvalidModel, StrCat("FeatureVectorizer of ", node.inputs.size(),
-                                          " inputs has inputdimensions ", ShapeToString(widths)));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(RQ_LATE_TEXT("FeatureVectorizer of "), node.inputs.size(),
+                RQ_LATE_TEXT(" inputs has inputdimensions "), ShapeToString(widths)));
   }
   return widths;
 }
@@ -158,8 +162,8 @@ void EvaluateVectorizer(EvalContext& context) {
     inputs.push_back(ReadFeatures(context.input(i)));
     columns += widths[i];
     if (inputs[i].rows != inputs[0].rows) {
-      Fail(ErrorCode::kShapeMismatch,
-           StrCat("FeatureVectorizer of ", inputs[0].rows, " and ", inputs[i].rows, " rows"));
+      Fail(ErrorCode::kShapeMismatch, StrCat(RQ_LATE_TEXT("FeatureVectorizer of "), inputs[0].rows,
+                                             " and ", inputs[i].rows, " rows"));
     }
   }
   Tensor out(DType::kFloat32, {inputs[0].rows, columns});
@@ -192,8 +196,9 @@ void EvaluateImputer(EvalContext& context) {
   }
   const int64_t columns = x.rank() > 0 ? x.dim(x.rank() - 1) : 1;
   if (imputed.size() != 1 && static_cast<int64_t>(imputed.size()) != columns) {
-    Fail(ErrorCode::kInvalidModel, StrCat("Imputer has ", imputed.size(), " values of ",
-                                          DTypeName(x.dtype()), " for ", columns, " columns"));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(RQ_LATE_TEXT("Imputer has "), imputed.size(), RQ_LATE_TEXT(" values of "),
+                DTypeName(x.dtype()), " for ", columns, RQ_LATE_TEXT(" columns")));
   }
   const double replaced = real ? attributes.Float("replaced_value_float", 0)
                                : static_cast<double>(attributes.Int("replaced_value_int64", 0));
@@ -231,7 +236,8 @@ void EvaluateOneHotEncoder(EvalContext& context) {
     if (found != cats.end()) {
       out.data<float>()[i * shape.back() + (found - cats.begin())] = 1;
     } else if (!zeros) {
-      Fail(ErrorCode::kInvalidArgument, StrCat("OneHotEncoder has no category ", value));
+      Fail(ErrorCode::kInvalidArgument,
+           StrCat(RQ_LATE_TEXT("OneHotEncoder has no category "), value));
     }
   }
   context.outputs[0] = out;
@@ -256,8 +262,9 @@ LabelMap ReadLabelMap(const Node& node) {
                ListOf(node.attributes, "values_int64s", "values_floats", "values_tensor")};
   if (map.keys.empty() || map.values.empty()) RefuseTexts(node);
   if (map.keys.count() != map.values.count()) {
-    Fail(ErrorCode::kInvalidModel, StrCat("LabelEncoder has ", map.keys.count(), " keys and ",
-                                          map.values.count(), " values"));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(RQ_LATE_TEXT("LabelEncoder has "), map.keys.count(), RQ_LATE_TEXT(" keys and "),
+                map.values.count(), RQ_LATE_TEXT(" values")));
   }
   return map;
 }

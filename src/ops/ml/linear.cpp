@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/ml/scores.h"
@@ -22,8 +23,8 @@ struct LinearForm {
     if (outputs < 1 || columns < 0 || weights.size() / outputs != static_cast<size_t>(columns) ||
         weights.size() % outputs != 0 || (!biases.empty() && biases.size() != outputs)) {
       Fail(ErrorCode::kShapeMismatch,
-           StrCat(node.op_type, " has ", weights.size(), " coefficients for ", columns,
-                  " columns and ", outputs, " outputs"));
+           StrCat(node.op_type, " has ", weights.size(), RQ_LATE_TEXT(" coefficients for "),
+                  columns, RQ_LATE_TEXT(" columns and "), outputs, RQ_LATE_TEXT(" outputs")));
     }
   }
   double Output(const double* x, int64_t columns, size_t output) const {
@@ -39,7 +40,8 @@ struct LinearForm {
 size_t TargetsOf(const AttributeMap& attributes) {
   const int64_t targets = attributes.Int("targets", 1);
   if (targets < 1 || targets > int64_t{1} << 31) {
-    Fail(ErrorCode::kInvalidModel, StrCat("LinearRegressor with ", targets, " targets"));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(RQ_LATE_TEXT("LinearRegressor with "), targets, RQ_LATE_TEXT(" targets")));
   }
   return static_cast<size_t>(targets);
 }
@@ -83,7 +85,8 @@ Classes ClassesOf(const Node& node) {
   const bool pair = scores == 1 && labels.size() == 2;
   if (scores == 0 || (scores > 1 && labels.size() != scores)) {
     Fail(ErrorCode::kInvalidModel,
-         StrCat("LinearClassifier has ", labels.size(), " labels for ", scores, " scores"));
+         StrCat(RQ_LATE_TEXT("LinearClassifier has "), labels.size(), RQ_LATE_TEXT(" labels for "),
+                scores, RQ_LATE_TEXT(" scores")));
   }
   return {std::move(labels), scores, pair};
 }

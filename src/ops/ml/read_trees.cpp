@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "ops/ml/trees.h"
@@ -13,7 +14,7 @@ namespace requant {
 namespace {
 
 [[noreturn]] void Broken(const Node& node, const char* what) {
-  Fail(ErrorCode::kInvalidModel, StrCat("the trees of ", node.op_type, " ", what),
+  Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("the trees of "), node.op_type, " ", what),
        {.node = node.name});
 }
 uint32_t Checked(const Node& node, int64_t index, size_t count, const char* what) {

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
@@ -37,7 +38,7 @@ void Softmax(std::vector<double>& scores, bool keep_zeros) {
 FeatureRows ReadFeatures(const Tensor& x) {
   if (x.rank() < 1 || x.rank() > 2) {
     Fail(ErrorCode::kShapeMismatch,
-         StrCat("features are [rows, columns], not ", ShapeToString(x.shape())));
+         StrCat(RQ_LATE_TEXT("features are [rows, columns], not "), ShapeToString(x.shape())));
   }
   return {x.rank() == 1 ? 1 : x.dim(0), x.dim(x.rank() - 1), x.ToDoubles()};
 }
@@ -56,8 +57,9 @@ std::vector<int64_t> ClassLabels(const AttributeMap& attributes, const char* int
   const Attribute* texts = attributes.Find("classlabels_strings");
   const auto* list = texts ? std::get_if<std::vector<std::string>>(texts) : nullptr;
   if (list && !list->empty()) {
-    Fail(ErrorCode::kUnsupported, "class labels that are texts",
-         {.hint = "export the classifier with integer labels (LabelEncoder of scikit-learn)"});
+    Fail(ErrorCode::kUnsupported, RQ_LATE_TEXT("class labels that are texts"),
+         {.hint = RQ_LATE_TEXT(
+              "export the classifier with integer labels (LabelEncoder of scikit-learn)")});
   }
   return attributes.Ints(ints);
 }
@@ -67,7 +69,7 @@ PostTransform ReadPostTransform(const AttributeMap& attributes) {
   PostTransform transform = PostTransform::kNone;
   const std::string name = attributes.String("post_transform", kNames[0]);
   if (!ParseName(name, kNames, &transform)) {
-    Fail(ErrorCode::kInvalidModel, StrCat("post_transform ", name));
+    Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("post_transform "), name));
   }
   return transform;
 }

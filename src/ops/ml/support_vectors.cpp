@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
@@ -34,7 +35,7 @@ struct Machine {
     constexpr const char* kNames[] = {"LINEAR", "POLY", "RBF", "SIGMOID"};
     const std::string name = attributes.String("kernel_type", kNames[0]);
     if (!ParseName(name, kNames, &kernel)) {
-      Fail(ErrorCode::kInvalidModel, StrCat("kernel_type ", name));
+      Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("kernel_type "), name));
     }
     const std::vector<float> parameters = attributes.Floats("kernel_params");
     if (parameters.size() == 3) {
@@ -62,7 +63,8 @@ struct Machine {
 };
 
 [[noreturn]] void WrongSizes(const Node& node) {
-  Fail(ErrorCode::kInvalidModel, StrCat("the lists of ", node.op_type, " do not fit each other"),
+  Fail(ErrorCode::kInvalidModel,
+       StrCat(RQ_LATE_TEXT("the lists of "), node.op_type, RQ_LATE_TEXT(" do not fit each other")),
        {.node = node.name});
 }
 void Check(bool fits, const Node& node) {

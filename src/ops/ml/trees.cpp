@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
@@ -40,7 +41,8 @@ void CheckColumns(const Node& node, const Trees& trees, int64_t columns) {
   for (const TreeNode& tree_node : trees.nodes) {
     if (tree_node.mode == TreeMode::kLeaf || tree_node.feature < columns) continue;
     Fail(ErrorCode::kShapeMismatch,
-         StrCat(node.op_type, " compares feature ", tree_node.feature, " of rows with ", columns));
+         StrCat(node.op_type, RQ_LATE_TEXT(" compares feature "), tree_node.feature,
+                RQ_LATE_TEXT(" of rows with "), columns));
   }
 }
 
@@ -82,7 +84,7 @@ PostTransform TransformOf(const Node& node) {
   if (transform >= 0 && transform <= static_cast<int64_t>(PostTransform::kProbit)) {
     return static_cast<PostTransform>(transform);
   }
-  Fail(ErrorCode::kInvalidModel, StrCat("post_transform ", transform));
+  Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("post_transform "), transform));
 }
 
 Trees TreesOf(const Node& node) {
@@ -107,8 +109,9 @@ void EvaluateRegressor(EvalContext& context) {
   const Trees trees = TreesOf(context.node);
   CheckColumns(context.node, trees, x.columns);
   if (!trees.base.empty() && trees.base.size() != trees.targets) {
-    Fail(ErrorCode::kInvalidModel, StrCat(context.node.op_type, " has ", trees.base.size(),
-                                          " base values for ", trees.targets, " targets"));
+    Fail(ErrorCode::kInvalidModel,
+         StrCat(context.node.op_type, " has ", trees.base.size(), RQ_LATE_TEXT(" base values for "),
+                trees.targets, RQ_LATE_TEXT(" targets")));
   }
   const PostTransform transform = TransformOf(context.node);
   Tensor out(ResultType(context.node, type), {x.rows, static_cast<int64_t>(trees.targets)});
@@ -127,7 +130,7 @@ void EvaluateRegressor(EvalContext& context) {
 size_t ClassesOf(const Node& node) {
   const size_t classes = ClassLabels(node.attributes, "classlabels_int64s").size();
   if (classes == 0) {
-    Fail(ErrorCode::kInvalidModel, "TreeEnsembleClassifier without class labels");
+    Fail(ErrorCode::kInvalidModel, RQ_LATE_TEXT("TreeEnsembleClassifier without class labels"));
   }
   return classes;
 }

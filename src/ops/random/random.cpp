@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/late_text.h"
 #include "base/str_cat.h"
 #include "ops/elementwise/cast.h"
 #include "ops/infer_util.h"
@@ -18,7 +19,7 @@ DType ResultType(const Node& node, DType fallback) {
   const int64_t number = node.attributes.Int("dtype", static_cast<int64_t>(fallback));
   const DType dtype = number > 0 && number < 256 ? static_cast<DType>(number) : DType::kUndefined;
   if (DTypeBits(dtype) < 8 && number != 0) {
-    Fail(ErrorCode::kUnsupported, StrCat(node.op_type, " of type ", number));
+    Fail(ErrorCode::kUnsupported, StrCat(node.op_type, RQ_LATE_TEXT(" of type "), number));
   }
   return dtype;
 }
@@ -33,7 +34,7 @@ DType NumberType(const Node& node, DType input) {
 Shape ShapeOf(const Node& node) {
   Shape shape = node.attributes.Ints("shape");
   if (!node.attributes.Has("shape")) {
-    Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, " without a shape"));
+    Fail(ErrorCode::kInvalidModel, StrCat(node.op_type, RQ_LATE_TEXT(" without a shape")));
   }
   NumElements(shape);
   return shape;
@@ -95,7 +96,7 @@ void EvaluateBernoulli(EvalContext& context) {
 int64_t SamplesOf(const AttributeMap& attributes) {
   const int64_t samples = attributes.Int("sample_size", 1);
   if (samples < 1 || samples > int64_t{1} << 31) {
-    Fail(ErrorCode::kInvalidModel, StrCat("Multinomial with sample_size ", samples));
+    Fail(ErrorCode::kInvalidModel, StrCat(RQ_LATE_TEXT("Multinomial with sample_size "), samples));
   }
   return samples;
 }
@@ -112,7 +113,8 @@ void InferMultinomial(InferContext& context) {
 void EvaluateMultinomial(EvalContext& context) {
   const Tensor& x = context.input(0);
   if (x.rank() != 2 || x.dim(1) < 1) {
-    Fail(ErrorCode::kShapeMismatch, StrCat("Multinomial of ", ShapeToString(x.shape())));
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat(RQ_LATE_TEXT("Multinomial of "), ShapeToString(x.shape())));
   }
   const int64_t classes = x.dim(1);
   RandomStream stream(context.attributes());
