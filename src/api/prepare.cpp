@@ -52,7 +52,7 @@ void Prepare(Graph& graph) {
   RewriteForRun(graph);
   // Packed weights must not be folded into floats.
   PipelineOptions packing;
-  packing.only = {"PackBlockedWeights"};
+  packing.only = {"PackBlockedWeights", "GatherCodes"};
   if (HasBlockedWeights(graph)) RunPasses(graph, packing);
   RunPasses(graph, {});
   PassContext context;

@@ -23,9 +23,13 @@ QuantizedModel ReadQuantized(const Graph& file) {
   });
   if (qonnx) {
     graph.metadata[kFormKey] = "qonnx";
+    RaiseOpset(graph);  // Q/DQ has existed since opset 10, with scales per channel since 13
     SpellQdq(graph);
   }
   SpellPairs(graph);
+  PipelineOptions tables;
+  tables.only = {"InferType", "GatherCodes"};
+  RunPasses(graph, tables);
   PipelineOptions options;
   options.disable = {"MoveQdq"};  // operators that move integers have configs, too
   RunPasses(graph, options);

@@ -37,7 +37,10 @@ bool HasNormalizationParts(const Graph& graph) {
 
 bool HasBlockedWeights(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
-    return node->Is(Op::kDequantizeLinear) && node->attributes.Int("block_size", 0) > 0;
+    const Value* data = node->input(0);
+    const Node* pair = node->Is(Op::kGather) && data ? data->producer : node.get();
+    return pair && pair->Is(Op::kDequantizeLinear) &&
+           (pair != node.get() || node->attributes.Int("block_size", 0) > 0);
   });
 }
 

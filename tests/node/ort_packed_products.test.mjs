@@ -1,7 +1,10 @@
 // Products of com.microsoft with packed weights, against ONNX Runtime or their definition.
 
+import assert from 'node:assert/strict';
 import { describe } from 'node:test';
+import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
 import { both, cases, defined, list, shaped } from './ort_cases.mjs';
+import { feedsOf, graph } from './ort_operators.mjs';
 import { constant, float, integers } from './ort_quantized.mjs';
 
 describe('products with packed weights', () => {
@@ -115,5 +118,44 @@ describe('products with packed weights', () => {
       ['y'],
       { tolerance: 1e-5 },
     );
+  });
+
+  // Its floats would be four times its codes.
+  cases('a table of rows in codes', async (pick, random, round) => {
+    const [rows, width] = [pick(40, 60), 32];
+    const type = ['int8', 'uint8'][round % 2];
+    const [low, high] = type === 'int8' ? [-128, 127] : [0, 255];
+    const each = round % 4 < 2 ? [rows] : [];
+    const count = each[0] ?? 1;
+    const body = [
+      constant('w', type, [rows, width], integers(random, rows * width, low, high)),
+      constant(
+        's',
+        'float32',
+        each,
+        list(count, () => float(0.01 + random())),
+      ),
+      constant('z', type, each, integers(random, count, low, high)),
+      constant('m', 'float32', [], [float(rows - 1)]),
+      '%p = Mul(%x, %m)',
+      '%i = Cast(%p) {to = 7}',
+      '%d = DequantizeLinear(%w, %s, %z) {axis = 0}',
+      '%y = Gather(%d, %i)',
+    ];
+    const inputs = { x: shaped('float32', [pick(1, 3), pick(1, 4)]) };
+    await both(17, inputs, body, ['y'], { tolerance: 0 });
+    const model = await parseModel(graph(17, inputs, body, ['y']));
+    const session = await InferenceSession.create(model);
+    await session.run(
+      Object.fromEntries(
+        feedsOf(inputs, 3).map(({ name, type: of, data, dims }) => [
+          name,
+          new Tensor(of, data, dims),
+        ]),
+      ),
+    );
+    assert.ok(!session.plan().steps.some(({ op }) => op === 'DequantizeLinear'));
+    await session.release();
+    model.dispose();
   });
 });

@@ -104,7 +104,7 @@ class RecordBuilder {
     return config->scale.size() == 1 || config->axis == WeightAxis(node, op.rule);
   }
 
-  /// Whether the bias leaves half of int32's range to the products. Tools saturate the biases of
+  /// Whether the bias leaves enough of int32's range to the products. Tools saturate the biases of
   /// channels whose weights are close to 0; and where the scale of the weights is coarse, the
   /// integers of the bias are coarse, too.
   bool IsGoodBias(const Node& node, const OperatorQuantization& op) const {
@@ -117,7 +117,7 @@ class RecordBuilder {
     const Node* last = op.activation.empty() ? &node : graph_.FindNode(op.activation);
     const auto written = file_.writes.find(last->outputs[0]->name);
     if (op.float_output || input == nullptr || written == file_.writes.end()) return true;
-    constexpr double kMost = 1 << 30;
+    const double largest = MostBias(*Read(node, 1), *Read(node, 0), bias.size());
     constexpr double kOfStep = 0.25;
     const double most = kOfStep * static_cast<double>(written->second.scale[0]);
     const TensorQuantizationConfig& weights = *Read(node, 1);
@@ -126,7 +126,8 @@ class RecordBuilder {
       const auto integer = static_cast<double>(config.baked.data<int32_t>()[row]);
       const double unit =
           static_cast<double>(input->scale[0]) * weights.ScaleOfRow(static_cast<int64_t>(row));
-      if (std::fabs(integer) > kMost || std::fabs(integer * unit - bias[row]) > most) return false;
+      if (std::fabs(integer) > largest || std::fabs(integer * unit - bias[row]) > most)
+        return false;
     }
     return true;
   }

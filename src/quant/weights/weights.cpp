@@ -133,4 +133,14 @@ void RaiseScales(const WeightMatrix& view, double input_scale, double output_sca
   }
 }
 
+double MostBias(const TensorQuantizationConfig& weights, const TensorQuantizationConfig& input,
+                size_t rows) {
+  const auto reach = [](const TensorQuantizationConfig& config) {
+    return static_cast<double>(config.quant_max - config.quant_min);
+  };
+  const double products = static_cast<double>(weights.baked.count()) / static_cast<double>(rows) *
+                          reach(weights) * reach(input);
+  return std::max(kLargestBias, 2147483647.0 - 2 * products);
+}
+
 }  // namespace requant

@@ -38,6 +38,11 @@ std::vector<double> ReadBias(const Tensor* bias, int64_t rows);
 /// baked. Without bias, or for an input with several scales, it stays in float.
 void BakeBias(const std::vector<double>& bias, const std::vector<float>& input_scale,
               const TensorQuantizationConfig& weights, TensorQuantizationConfig& config);
+/// The most that a bias in int32 may be so that the products of `rows` rows fit beside it, however
+/// they are added: all of int32 but twice the largest sum of products, and at least half of it.
+/// `weights` are baked.
+double MostBias(const TensorQuantizationConfig& weights, const TensorQuantizationConfig& input,
+                size_t rows);
 /// Bakes everything else whose scale follows from others (passive.cpp): Concat's constants, pad
 /// values. Clip bounds become PASSIVE (they are written where they are used).
 void BakePassive(const Graph& graph, QuantizationRecord& record);
