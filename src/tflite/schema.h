@@ -189,6 +189,7 @@ enum class FakeQuantOptions : uint16_t { kMin = 0, kMax = 1, kNumBits = 2, kNarr
 enum class ReverseSequenceOptions : uint16_t { kSeqDim = 0, kBatchDim = 1 };
 
 enum class IfOptions : uint16_t { kThen = 0, kElse = 1 };
+enum class WhileOptions : uint16_t { kCondition = 0, kBody = 1 };
 
 }  // namespace field
 

@@ -140,6 +140,7 @@ export const operators = Object.fromEntries(
     ROUND: [116, 0, ''],
     HARD_SWISH: [117, 91, ''],
     IF: [118, 92, 'then:i else:i'],
+    WHILE: [119, 93, 'condition:i body:i'],
     SCATTER_ND: [122, 97, ''],
     SELECT_V2: [123, 98, ''],
     BATCH_MATMUL: [126, 101, 'adjX:b adjY:b asymmetric:b'],
