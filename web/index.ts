@@ -189,6 +189,7 @@ export type {
   SubstitutionPass,
   SubstitutionReport,
 } from './analyze/substitute.js';
+export { packSequence, unpackSequence } from './base/sequence.js';
 export { Tensor } from './base/tensor.js';
 export type { TensorDataMap, TensorInput, TensorLike, TensorType } from './base/tensor.js';
 export { toChromeTrace } from './session/trace.js';

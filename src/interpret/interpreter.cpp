@@ -10,7 +10,8 @@ namespace requant {
 
 void CheckFeed(const Value& input, const Tensor& feed, std::map<std::string, int64_t>& symbols) {
   const ValueType& type = input.type;
-  if (type.dtype != DType::kUndefined && feed.dtype() != type.dtype) {
+  // Sequences and optional values come as uint8, and have its name.
+  if (type.dtype != DType::kUndefined && DTypeName(feed.dtype()) != DTypeName(type.dtype)) {
     Fail(ErrorCode::kTypeMismatch,
          StrCat("input '", input.name, "' takes ", DTypeName(type.dtype), ", not ",
                 DTypeName(feed.dtype())),

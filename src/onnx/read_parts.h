@@ -34,8 +34,8 @@ struct ValueInfo {
   std::string name;
   ValueType type;
 };
-/// Reads a ValueInfoProto. Throws kInvalidModel, or kUnsupported for sequences, maps and optional
-/// values.
+/// Reads a ValueInfoProto. Throws kInvalidModel, or kUnsupported for maps, sparse and opaque
+/// values, and containers of sequences other than optional ones.
 ValueInfo ReadValueInfo(Message message);
 
 /// The largest nesting of subgraphs; a file with more is refused.

@@ -59,54 +59,48 @@ ValueType ReadTensorType(Message message, const std::string& value_name) {
   return type;
 }
 
-[[noreturn]] void RefuseType(onnx_tags::TypeProto tag, const std::string& value_name) {
-  using Tag = onnx_tags::TypeProto;
-  Fail(ErrorCode::kUnsupported,
-       StrCat("value '", value_name, "' is ",
-              tag == Tag::kSequenceType   ? "a sequence"
-              : tag == Tag::kMapType      ? "a map"
-              : tag == Tag::kOptionalType ? "an optional value"
-                                          : "a sparse or opaque value",
-              ", not a dense tensor"),
-       {.value = value_name, .hint = "cut that part of the model off before loading it"});
-}
-
-/// Reads a TypeProto.Sequence, and tells whether its elements are maps.
-bool IsListOfMaps(Message& field) {
-  Message sequence = field.Child();
-  bool maps = false;
-  while (sequence.Next()) {
-    // TypeProto.Sequence.elem_type
-    Message element = sequence.Child();
-    while (element.Next()) {
-      maps = maps || element.tag<onnx_tags::TypeProto>() == onnx_tags::TypeProto::kMapType;
-      element.Skip();
-    }
-  }
-  return maps;
-}
-
-ValueType ReadType(Message message, const std::string& value_name) {
+/// Reads a TypeProto. `around` has the bits of the containers around it (tensor/dtype.h).
+ValueType ReadType(Message message, const std::string& value_name, uint8_t around) {
   using Tag = onnx_tags::TypeProto;
   std::optional<ValueType> type;
   while (message.Next()) {
-    switch (const Tag tag = message.tag<Tag>()) {
-      case Tag::kTensorType:
-        if (type)
-          InvalidFile(StrCat("value '", value_name, "' has two types"), {.value = value_name});
-        type = ReadTensorType(message.Child(), value_name);
-        break;
-      case Tag::kSequenceType:
-        // The result of ZipMap, which is a tensor here (ops/ml/features.cpp).
-        if (IsListOfMaps(message)) break;
-        RefuseType(tag, value_name);
-      case Tag::kMapType:
-      case Tag::kOpaqueType:
-      case Tag::kSparseTensorType:
-      case Tag::kOptionalType:
-        RefuseType(tag, value_name);
-      default:
-        message.Skip();
+    const Tag tag = message.tag<Tag>();
+    if (tag < Tag::kTensorType || tag > Tag::kOptionalType || tag == Tag::kDenotation) {
+      message.Skip();
+      continue;
+    }
+    if (type) {
+      InvalidFile(StrCat("value '", value_name, "' has two types"), {.value = value_name});
+    }
+    if (tag == Tag::kTensorType) {
+      type = ReadTensorType(message.Child(), value_name);
+      continue;
+    }
+    type.emplace();
+    const uint8_t bit = tag == Tag::kSequenceType   ? kSequenceBit
+                        : tag == Tag::kOptionalType ? kOptionalBit
+                                                    : 0;
+    // The result of ZipMap is a tensor here (ops/ml/features.cpp).
+    if (tag == Tag::kMapType && around == kSequenceBit) {
+      message.Skip();
+      continue;
+    }
+    // Items of sequences are tensors.
+    if (bit == 0 || around == kSequenceBit || (around & bit) != 0) {
+      Fail(ErrorCode::kUnsupported,
+           StrCat("value '", value_name, "' is a map, or sparse, opaque or nested"),
+           {.value = value_name, .hint = "cut that part of the model off before loading it"});
+    }
+    Message container = message.Child();
+    while (container.Next()) {
+      // TypeProto.Sequence.elem_type and TypeProto.Optional.elem_type
+      if (container.tag<onnx_tags::TensorTypeProto>() != onnx_tags::TensorTypeProto::kElemType) {
+        container.Skip();
+        continue;
+      }
+      const DType item = ReadType(container.Child(), value_name, around | bit).dtype;
+      if (item == DType::kUndefined) continue;
+      type = ValueType{static_cast<DType>(static_cast<uint8_t>(item) | bit), SymbolicShape{Dim()}};
     }
   }
   return type.value_or(ValueType{});
@@ -132,7 +126,7 @@ ValueInfo ReadValueInfo(Message message) {
     }
   }
   if (info.name.empty()) InvalidFile("an input, output or value_info has no name");
-  if (type) info.type = ReadType(Message(*type), info.name);
+  if (type) info.type = ReadType(Message(*type), info.name, 0);
   return info;
 }
 

@@ -74,14 +74,27 @@ std::string ShapeBytes(const SymbolicShape& shape) {
 }
 
 std::string ValueInfoBytes(const Value& value) {
+  using Tag = onnx_tags::TypeProto;
+  const auto bits = static_cast<uint8_t>(value.type.dtype);
+  const bool contained = bits >= kOptionalBit;
   std::string tensor_type;
   Writer tensor_writer(tensor_type);
-  tensor_writer.Int(onnx_tags::TensorTypeProto::kElemType, static_cast<int64_t>(value.type.dtype));
-  if (value.type.shape) {
+  tensor_writer.Int(onnx_tags::TensorTypeProto::kElemType, bits & (kOptionalBit - 1));
+  // The shape of a container is that of its bytes.
+  if (value.type.shape && !contained) {
     tensor_writer.Bytes(onnx_tags::TensorTypeProto::kShape, ShapeBytes(*value.type.shape));
   }
   std::string type;
-  Writer(type).Bytes(onnx_tags::TypeProto::kTensorType, tensor_type);
+  Writer(type).Bytes(Tag::kTensorType, tensor_type);
+  const auto wrap = [&type, bits](uint8_t bit, Tag tag) {
+    if ((bits & bit) == 0) return;
+    std::string container;
+    Writer(container).Bytes(onnx_tags::TensorTypeProto::kElemType, type);
+    type.clear();
+    Writer(type).Bytes(tag, container);
+  };
+  wrap(kSequenceBit, Tag::kSequenceType);
+  wrap(kOptionalBit, Tag::kOptionalType);
   std::string out;
   Writer writer(out);
   writer.Bytes(onnx_tags::ValueInfoProto::kName, value.name);

@@ -37,6 +37,7 @@ constexpr Row kRows[] = {
 };
 
 const Row* Find(DType dtype) {
+  if (static_cast<uint8_t>(dtype) >= kOptionalBit) dtype = DType::kUint8;
   for (const Row& row : kRows) {
     if (row.dtype == dtype) return &row;
   }

@@ -34,6 +34,11 @@ enum class DType : uint8_t {
   kInt2 = 26,
 };
 
+/// Bits above those numbers: sequences of such tensors, and optional ones or optional sequences.
+/// Their values are tensors of bytes (ops/container/container.h), and pass for uint8 outside.
+inline constexpr uint8_t kSequenceBit = 128;
+inline constexpr uint8_t kOptionalBit = 64;
+
 /// Bits of one element; 0 for kUndefined and kString.
 int DTypeBits(DType dtype);
 /// Bytes of `count` elements, rounded up: 4-bit types take half a byte each, 2-bit types a quarter.

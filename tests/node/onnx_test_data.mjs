@@ -24,24 +24,6 @@ export function testsWithoutModel(folder) {
     .filter((name) => !existsSync(path.join(DATA, folder, name, 'model.onnx')));
 }
 
-/** The recorded inputs and outputs: file names `input_0.pb` ..., in order. */
-export function dataSets(test) {
-  return readdirSync(test.folder)
-    .filter((name) => name.startsWith('test_data_set_'))
-    .sort()
-    .map((name) => {
-      const read = (kind) => {
-        const tensors = [];
-        for (let index = 0; ; index++) {
-          const file = path.join(test.folder, name, `${kind}_${index}.pb`);
-          if (!existsSync(file)) return tensors;
-          tensors.push(parseTensorProto(new Uint8Array(readFileSync(file))).tensor);
-        }
-      };
-      return { inputs: read('input'), outputs: read('output') };
-    });
-}
-
 /** Calls `visit(field, wire, value)` for every field of a message; length-delimited values are bytes. */
 function fields(bytes, visit) {
   let at = 0;
@@ -67,6 +49,61 @@ function fields(bytes, visit) {
     }
     visit(Math.floor(key / 8), value);
   }
+}
+
+/** Whether the model's inputs and outputs are tensors, sequences or optional values, in order. */
+function kindsOf(model) {
+  const kinds = { input: [], output: [] };
+  const kindOf = (info) => {
+    let kind = 'tensor';
+    fields(info, (field, type) => {
+      if (field !== 2) return;
+      fields(type, (inner) => {
+        if (inner === 4) kind = 'sequence';
+        if (inner === 9) kind = 'optional';
+      });
+    });
+    return kind;
+  };
+  fields(model, (top, graph) => {
+    if (top !== 7) return;
+    fields(graph, (field, value) => {
+      if (field === 11) kinds.input.push(kindOf(value));
+      if (field === 12) kinds.output.push(kindOf(value));
+    });
+  });
+  return kinds;
+}
+
+/** A list of tensors in a SequenceProto, or in an OptionalProto: of the tensor, or of one list. */
+function parseItems(bytes) {
+  const items = [];
+  fields(bytes, (field, value) => {
+    if (field === 3) items.push(parseTensorProto(value).tensor);
+    if (field === 5) items.push({ items: parseItems(value) });
+  });
+  return items;
+}
+
+/** The recorded inputs and outputs: file names `input_0.pb` ..., in order; { items } for a container. */
+export function dataSets(test) {
+  const kinds = kindsOf(new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx'))));
+  return readdirSync(test.folder)
+    .filter((name) => name.startsWith('test_data_set_'))
+    .sort()
+    .map((name) => {
+      const read = (kind) => {
+        const tensors = [];
+        for (let index = 0; ; index++) {
+          const file = path.join(test.folder, name, `${kind}_${index}.pb`);
+          if (!existsSync(file)) return tensors;
+          const bytes = new Uint8Array(readFileSync(file));
+          const whole = kinds[kind][index] === 'tensor';
+          tensors.push(whole ? parseTensorProto(bytes).tensor : { items: parseItems(bytes) });
+        }
+      };
+      return { inputs: read('input'), outputs: read('output') };
+    });
 }
 
 const text = (bytes) => new TextDecoder().decode(bytes);
@@ -141,13 +178,7 @@ export function outOfScope(test) {
   const has = (...names) => names.some((name) => types.has(name));
   const domains = [...operators].filter((name) => name.includes('::'));
   if (has(8) || operators.has('StringNormalizer')) return 'strings';
-  if (
-    has('sequence') ||
-    [...operators].some((name) => name.includes('Sequence') && name !== 'ReverseSequence')
-  )
-    return 'sequences';
   if (has('map')) return 'maps';
-  if (has('optional')) return 'optional';
   if (
     training ||
     domains.some((name) => name.includes('preview.training')) ||

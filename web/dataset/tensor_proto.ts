@@ -6,26 +6,7 @@ import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
 import { isSmallFloat } from '../base/half.js';
 import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../base/tensor.js';
-
-const typeByNumber: Readonly<Record<number, TensorType>> = {
-  1: 'float32',
-  2: 'uint8',
-  3: 'int8',
-  4: 'uint16',
-  5: 'int16',
-  6: 'int32',
-  7: 'int64',
-  9: 'bool',
-  10: 'float16',
-  11: 'float64',
-  12: 'uint32',
-  13: 'uint64',
-  16: 'bfloat16',
-  17: 'float8e4m3fn',
-  18: 'float8e4m3fnuz',
-  19: 'float8e5m2',
-  20: 'float8e5m2fnuz',
-};
+import { typeOfNumber } from '../base/type_numbers.js';
 
 function damaged(what: string): RequantError {
   return new RequantError('INVALID_ARGUMENT', `the TensorProto is damaged: ${what}`, {
@@ -156,7 +137,7 @@ export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Ten
         reader.skip(wire);
     }
   }
-  const type = typeByNumber[number];
+  const type = typeOfNumber(number);
   if (!type) {
     throw new RequantError('UNSUPPORTED', `tensor "${name}" has element type ${number}`, {
       value: name,

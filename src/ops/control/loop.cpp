@@ -67,7 +67,10 @@ void InferLoop(InferContext& context) {
   for (size_t i = 0; i < context.outputs.size(); ++i) {
     ValueType type = results[1 + i];
     if (i < form.carried) {
-      type = types[2 + i];
+      // An optional value may be carried first and what it holds later.
+      const bool contained = static_cast<uint8_t>(type.dtype) >= kOptionalBit;
+      const DType last = contained ? type.dtype : types[2 + i].dtype;
+      type = {last, types[2 + i].shape};
     } else if (type.shape) {
       type.shape->insert(type.shape->begin(), Dim());
     }

@@ -1,0 +1,66 @@
+// Optional, OptionalGetElement and OptionalHasElement (onnx docs/Operators.md).
+#include "base/error.h"
+#include "base/late_text.h"
+#include "ops/container/container.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+void InferOptional(InferContext& context) {
+  SetOutput(context, 0, OptionalOf(context.inputs[0].dtype), ContainerShape());
+}
+
+void EvaluateOptional(EvalContext& context) {
+  const Tensor& content = context.input(0);
+  context.outputs[0] = ContainerOf(OptionalOf(content.dtype()), {content});
+}
+
+/// Since opset 18 the input may be the content itself.
+void InferGet(InferContext& context) {
+  const ValueType& type = context.inputs[0];
+  if (!IsOptional(type.dtype)) return SetOutput(context, 0, type.dtype, type.shape);
+  const DType content = ContentOf(type.dtype);
+  SetOutput(context, 0, content, IsSequence(content) ? ContainerShape() : std::nullopt);
+}
+
+/// A state of a loop may be optional at first and a sequence later; a feed has its declared type.
+bool HoldsOptional(const EvalContext& context) {
+  const DType dtype = context.input(0).dtype();
+  return IsOptional(dtype) ||
+         (!IsSequence(dtype) && IsOptional(context.node.inputs[0]->type.dtype));
+}
+
+void EvaluateGet(EvalContext& context) {
+  const Tensor& optional = context.input(0);
+  if (!HoldsOptional(context)) {
+    context.outputs[0] = optional;
+    return;
+  }
+  const std::vector<Tensor> items = ItemsOf(optional);
+  if (items.size() != 1) {
+    Fail(ErrorCode::kInvalidArgument, RQ_LATE_TEXT("OptionalGetElement of an empty optional value"),
+         {.node = context.node.name, .hint = RQ_LATE_TEXT("ask OptionalHasElement first")});
+  }
+  context.outputs[0] = items[0].Clone();
+}
+
+void InferHas(InferContext& context) { SetOutput(context, 0, DType::kBool, SymbolicShape{}); }
+
+void EvaluateHas(EvalContext& context) {
+  const bool has =
+      context.has(0) && (!HoldsOptional(context) || !ItemsOf(context.input(0)).empty());
+  context.outputs[0] = Tensor::Scalar(has);
+}
+
+constexpr OpDef kRows[] = {
+    {"Optional", "", 15, 1, 1, 1, InferOptional, EvaluateOptional, QuantRule::kFloat},
+    {"OptionalGetElement", "", 15, 1, 1, 1, InferGet, EvaluateGet, QuantRule::kFloat},
+    {"OptionalHasElement", "", 15, 0, 1, 1, InferHas, EvaluateHas, QuantRule::kFloat},
+};
+
+}  // namespace
+
+std::span<const OpDef> OptionalOps() { return kRows; }
+
+}  // namespace requant

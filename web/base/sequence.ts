@@ -1,0 +1,76 @@
+import { RequantError, invalidArgument } from './errors.js';
+import { Tensor, bytesOf, checkTensor, elementCount, tensorFromBytes } from './tensor.js';
+import { typeNumbers, typeOfNumber } from './type_numbers.js';
+
+const MOST_RANK = 64;
+const WORD = 8;
+
+const padded = (bytes: number) => Math.ceil(bytes / WORD) * WORD;
+
+/**
+ * A sequence or an optional value as an input of a model takes it: a uint8 tensor. An optional value is a
+ * sequence of no or one tensor; an optional sequence holds what `packSequence` made of the sequence.
+ *
+ * @param tensors Tensors of any shapes.
+ * @example
+ * await session.run({ boxes: packSequence([first, second]), mask: packSequence([]) });
+ */
+export function packSequence(tensors: readonly Tensor[]): Tensor<'uint8'> {
+  if (!Array.isArray(tensors as unknown))
+    throw invalidArgument('tensors must be an array', 'tensors');
+  tensors.forEach((tensor, at) => checkTensor(tensor, `tensors[${at}]`));
+  const size = tensors.reduce(
+    (sum, { dims, data }) => sum + WORD * (2 + dims.length) + padded(data.byteLength),
+    WORD,
+  );
+  const bytes = new Uint8Array(size);
+  const view = new DataView(bytes.buffer);
+  let at = 0;
+  const put = (word: number) => {
+    view.setBigInt64(at, BigInt(word), true);
+    at += WORD;
+  };
+  put(tensors.length);
+  for (const { type, dims, data } of tensors) {
+    put(typeNumbers[type]);
+    put(dims.length);
+    dims.forEach(put);
+    bytes.set(bytesOf(data), at);
+    at += padded(data.byteLength);
+  }
+  return new Tensor('uint8', bytes, [size]);
+}
+
+/**
+ * The tensors of a sequence or of an optional value that a model returned. An empty optional value gives [].
+ * The item of an optional sequence is a uint8 tensor that `unpackSequence` takes again.
+ *
+ * @throws RequantError INVALID_ARGUMENT for another tensor.
+ */
+export function unpackSequence(sequence: Tensor): Tensor[] {
+  checkTensor(sequence, 'sequence');
+  const bytes = new Uint8Array(bytesOf(sequence.data));
+  const view = new DataView(bytes.buffer);
+  let at = 0;
+  const bad = () => invalidArgument('the tensor holds no sequence', 'sequence');
+  const next = (most: number) => {
+    if (at + WORD > bytes.length) throw bad();
+    const word = Number(view.getBigInt64(at, true));
+    if (word < 0 || word > most) throw bad();
+    at += WORD;
+    return word;
+  };
+  const tensors: Tensor[] = [];
+  for (let left = next(bytes.length); left > 0; left--) {
+    const number = next(255);
+    // A sequence in an optional value is bytes.
+    const type = number >= 64 ? 'uint8' : typeOfNumber(number);
+    if (!type) throw new RequantError('UNSUPPORTED', `a tensor of element type ${number}`);
+    const dims = Array.from({ length: next(MOST_RANK) }, () => next(Number.MAX_SAFE_INTEGER));
+    const size = elementCount(dims) * new Tensor(type, []).data.BYTES_PER_ELEMENT;
+    if (at + padded(size) > bytes.length) throw bad();
+    tensors.push(tensorFromBytes(type, bytes.slice(at, at + size), dims));
+    at += padded(size);
+  }
+  return tensors;
+}
