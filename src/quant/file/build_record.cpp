@@ -117,7 +117,7 @@ class RecordBuilder {
     const Node* last = op.activation.empty() ? &node : graph_.FindNode(op.activation);
     const auto written = file_.writes.find(last->outputs[0]->name);
     if (op.float_output || input == nullptr || written == file_.writes.end()) return true;
-    const double largest = MostBias(*Read(node, 1), *Read(node, 0), bias.size());
+    const double room = MostBias(*Read(node, 1), *input, bias.size());
     constexpr double kOfStep = 0.25;
     const double most = kOfStep * static_cast<double>(written->second.scale[0]);
     const TensorQuantizationConfig& weights = *Read(node, 1);
@@ -126,8 +126,7 @@ class RecordBuilder {
       const auto integer = static_cast<double>(config.baked.data<int32_t>()[row]);
       const double unit =
           static_cast<double>(input->scale[0]) * weights.ScaleOfRow(static_cast<int64_t>(row));
-      if (std::fabs(integer) > largest || std::fabs(integer * unit - bias[row]) > most)
-        return false;
+      if (std::fabs(integer) > room || std::fabs(integer * unit - bias[row]) > most) return false;
     }
     return true;
   }
