@@ -197,7 +197,7 @@ Tensor NormalizeBool(Tensor tensor) {
 }  // namespace
 
 DType DTypeFromNumber(int64_t number, const std::string& value_name) {
-  const auto dtype = static_cast<DType>(number >= 0 && number < 256 ? number : 0);
+  const auto dtype = static_cast<DType>(number >= 0 && number < kOptionalBit ? number : 0);
   if (number == 0) {
     Fail(ErrorCode::kInvalidModel, StrCat("value '", value_name, "' has no element type"),
          {.value = value_name, .hint = kRemedy});

@@ -71,12 +71,12 @@ TEST(ReadOnnx, RefusesBrokenGraphs) {
       kUnsupported, "element type 14", "", "z");
   ExpectError(Model(SmallGraph(Relu(), [](pbf_writer& w) { w.add_message(15, std::string()); })),
               kInvalid, "sparse");
-  const std::string sequence = Make([](pbf_writer& w) {
-    w.add_string(1, "seq");
-    w.add_message(2, Make([](pbf_writer& type) { type.add_message(4, std::string()); }));
+  const std::string map = Make([](pbf_writer& w) {
+    w.add_string(1, "map");
+    w.add_message(2, Make([](pbf_writer& type) { type.add_message(5, std::string()); }));
   });
-  ExpectError(Model(SmallGraph(Relu(), [&](pbf_writer& w) { w.add_message(11, sequence); })),
-              kUnsupported, "a sequence", "", "seq");
+  ExpectError(Model(SmallGraph(Relu(), [&](pbf_writer& w) { w.add_message(11, map); })),
+              kUnsupported, "a map", "", "map");
 }
 
 TEST(ReadOnnx, SortsNodesAndIgnoresUnknownFields) {
