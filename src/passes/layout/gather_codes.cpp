@@ -1,7 +1,7 @@
 // GatherCodes
 //   Before: y = Gather(DequantizeLinear(w [rows, ...], s, z) {axis = 0}, i) {axis = 0}
 //   After:  y = (Cast(Gather(w, i)) - Cast(Gather(z, i))) * Gather(s, i)
-//   Conditions: w int8 or uint8 of 1,024 numbers or more, constant like s and z, which are scalars
+//   Conditions: w int8 or uint8 of 256 numbers or more, constant like s and z, which are scalars
 //     (and not gathered) or have one number for each row; i no constant; no QuantizeLinear alone
 //     reads y, since integer operators gather codes by themselves.
 //   Formula: DequantizeLinear computes (w - z) * s for each number (onnx docs/Operators.md); only
@@ -12,7 +12,7 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kLeastTable = 1024;
+constexpr int64_t kLeastTable = 256;
 
 struct Table {
   const Node* dequantize;

@@ -135,9 +135,26 @@ Value* GraphMaker::Einsum() {
   return Add("Einsum", inputs, With({{"equation", equation}}));
 }
 
+/// Rows of a table of codes. Almost all are the first row, so that rounding chooses no other.
+Value* GraphMaker::TableOfCodes() {
+  Value* x = Pick();
+  if (opset_ < 13 || NumElements(ShapeOf(x)) > 16) return nullptr;
+  Value* large = Add("Greater", {x, Constant(Tensor::Scalar(1e6F))});
+  Value* index = large ? Add("Cast", {large}, With({{"to", int64_t{7}}})) : nullptr;
+  if (index == nullptr) return nullptr;
+  const bool by_row = dice_.Chance(50);
+  Tensor codes(dice_.Chance(50) ? DType::kInt8 : DType::kUint8, {32, 8});
+  auto* bytes = static_cast<uint8_t*>(codes.raw());
+  for (size_t i = 0; i < codes.bytes(); ++i) bytes[i] = static_cast<uint8_t>(dice_.In(0, 255));
+  Value* floats = Add("DequantizeLinear",
+                      {Constant(std::move(codes)), Floats(by_row ? Shape{32} : Shape{}, 0.01F, 0.1F)},
+                      With({{"axis", int64_t{0}}}));
+  return floats ? Add("Gather", {floats, index}) : nullptr;
+}
+
 /// A product with 4-bit weights that have a scale for every block.
 Value* GraphMaker::BlockedWeights() {
-  if (opset_ < 21) return nullptr;
+  if (opset_ < 21) return TableOfCodes();
   Value* x = Pick();
   if (ShapeOf(x).size() < 2) return nullptr;
   const int64_t from = ShapeOf(x).back();

@@ -107,6 +107,7 @@ class GraphMaker {
   Value* Attention();
   Value* RmsNorm();
   Value* Einsum();
+  Value* TableOfCodes();
   Value* BlockedWeights();
   /// A dilated convolution expressed by moving pixels to the batch, or sometimes something similar.
   Value* Atrous();
