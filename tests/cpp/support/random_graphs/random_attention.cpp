@@ -146,9 +146,10 @@ Value* GraphMaker::TableOfCodes() {
   Tensor codes(dice_.Chance(50) ? DType::kInt8 : DType::kUint8, {32, 8});
   auto* bytes = static_cast<uint8_t*>(codes.raw());
   for (size_t i = 0; i < codes.bytes(); ++i) bytes[i] = static_cast<uint8_t>(dice_.In(0, 255));
-  Value* floats = Add("DequantizeLinear",
-                      {Constant(std::move(codes)), Floats(by_row ? Shape{32} : Shape{}, 0.01F, 0.1F)},
-                      With({{"axis", int64_t{0}}}));
+  Value* floats =
+      Add("DequantizeLinear",
+          {Constant(std::move(codes)), Floats(by_row ? Shape{32} : Shape{}, 0.01F, 0.1F)},
+          With({{"axis", int64_t{0}}}));
   return floats ? Add("Gather", {floats, index}) : nullptr;
 }
 
