@@ -7,9 +7,9 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1020e3, brotli: 308e3 };
+const MAIN_LIMIT = { raw: 1021e3, brotli: 309e3 };
 const OPERATORS_LIMIT = { raw: 850e3, brotli: 271e3 };
-const TOOLS_LIMIT = { raw: 839e3, brotli: 263e3 };
+const TOOLS_LIMIT = { raw: 841e3, brotli: 263e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
 const dist = path.join(ROOT, 'dist');
