@@ -109,7 +109,7 @@ export type { LoadPartitionOptions, MakeRunner } from './export/partitioned.js';
 export type { Backend, CompiledPart, Composite, Part, PartRunner } from './export/backend.js';
 export { nodeDetails } from './export/node_details.js';
 export type { AttributeValue, NodeDetails, ValueDetails } from './export/node_details.js';
-export type { Pattern, PatternChain, PatternNode } from './export/patterns.js';
+export type { Pattern, PatternChain, PatternNode } from './export/pattern.js';
 export { train } from './train/train.js';
 export type { TrainOptions, TrainProgress } from './train/train_options.js';
 export { tune } from './tune/tune.js';

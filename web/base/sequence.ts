@@ -13,7 +13,9 @@ const padded = (bytes: number) => Math.ceil(bytes / WORD) * WORD;
  *
  * @param tensors Tensors of any shapes.
  * @example
- * await session.run({ boxes: packSequence([first, second]), mask: packSequence([]) });
+ * const session = await InferenceSession.create('detector.onnx');
+ * const boxes = [new Tensor('float32', new Float32Array(4), [1, 4])];
+ * await session.run({ boxes: packSequence(boxes), mask: packSequence([]) });
  */
 export function packSequence(tensors: readonly Tensor[]): Tensor<'uint8'> {
   if (!Array.isArray(tensors as unknown))

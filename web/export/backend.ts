@@ -5,7 +5,8 @@ import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
 import type { Model } from '../model/model.js';
 import type { NodeDetails } from './node_details.js';
-import { type CheckedPattern, type Pattern, checkPattern } from './patterns.js';
+import type { CheckedPattern, Pattern } from './pattern.js';
+import { checkPattern } from './patterns.js';
 
 /** Operators of a part that match a pattern of its backend, which runs them as one. */
 export interface Composite {

@@ -1,8 +1,8 @@
 // Patterns with branches: operators that read several results of others, or make several. Their members name
 // values; every member with the same name means one value.
 
-import type { CheckedPattern } from './patterns.js';
 import { type GraphDetails, type NodeDetails, qualifiedOp } from './node_details.js';
+import type { CheckedPattern } from './pattern.js';
 
 type Member = CheckedPattern['nodes'][number];
 

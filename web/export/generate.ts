@@ -15,7 +15,8 @@ import { locateOwn } from '../own_files.js';
 import type { QuantizedModel } from '../quantize/quantized_model.js';
 import { describeModel } from './node_details.js';
 import { graphOf } from './partition.js';
-import { type CheckedPattern, type Pattern, checkPattern, matchPattern } from './patterns.js';
+import type { CheckedPattern, Pattern } from './pattern.js';
+import { checkPattern, matchPattern } from './patterns.js';
 
 /** Options of {@link generateC}. */
 export interface GenerateCOptions {
