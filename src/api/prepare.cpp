@@ -53,7 +53,7 @@ void Prepare(Graph& graph) {
   // Packed weights must not be folded into floats.
   PipelineOptions packing;
   packing.only = {"PackBlockedWeights", "GatherCodes"};
-  if (HasBlockedWeights(graph)) RunPasses(graph, packing);
+  if (HasWeightCodes(graph)) RunPasses(graph, packing);
   RunPasses(graph, {});
   PassContext context;
   if (Legalize(graph, context)) {

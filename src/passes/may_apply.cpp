@@ -35,7 +35,7 @@ bool HasNormalizationParts(const Graph& graph) {
   });
 }
 
-bool HasBlockedWeights(const Graph& graph) {
+bool HasWeightCodes(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
     const Value* data = node->input(0);
     const Node* pair = node->Is(Op::kGather) && data ? data->producer : node.get();

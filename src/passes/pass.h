@@ -60,9 +60,9 @@ std::span<const Pass> PassTable();
 /// Whether an input, output, constant or Cast of the graph or its bodies has one of the types.
 bool HasType(const Graph& graph, bool (*is_one)(DType));
 
-// What says whether a pass may apply (may_apply.cpp).
+// These functions say whether a pass may apply (may_apply.cpp).
 bool HasAtrousTrick(const Graph& graph);
-bool HasBlockedWeights(const Graph& graph);
+bool HasWeightCodes(const Graph& graph);
 bool HasBodies(const Graph& graph);
 bool HasEinsum(const Graph& graph);
 bool HasHalves(const Graph& graph);

@@ -15,7 +15,6 @@ import cases from '../tflite/cases.mjs';
 import { litertFolder, openLiteRt } from '../tflite/litert.mjs';
 import { Net, Random, limits } from '../tflite/net.mjs';
 import { activations, padding } from '../tflite/schema.mjs';
-import { writeTflite } from '../tflite/writer.mjs';
 import { ROOT, isError } from './support.mjs';
 
 const { answers } = JSON.parse(readFileSync(new URL('../tflite/answers.json', import.meta.url)));

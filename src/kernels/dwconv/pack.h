@@ -28,8 +28,9 @@ bool Dot8Supports(const DwConvQ8Weights& weights);
 bool Dot8Takes(const DwConvQ8Weights& weights, int32_t form);
 size_t Dot8PackedSize(const DwConvQ8Weights& weights);
 void Dot8Pack(const DwConvQ8Weights& weights, void* packed);
-/// The same row for weights of nine bits, such as those with zero points: they are packed less the
-/// middle of their channel's range. It takes weights of which few channels need that.
+/// The affine row multiplies whole bytes, too, and takes weights of nine bits, such as those with
+/// zero points: it packs them less the middle of their channel's range. It supports weights of
+/// which few channels need that.
 bool Dot8AffineSupports(const DwConvQ8Weights& weights);
 void Dot8AffinePack(const DwConvQ8Weights& weights, void* packed);
 size_t Dot8Workspace(const ConvGeometry& geometry);

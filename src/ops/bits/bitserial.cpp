@@ -21,7 +21,6 @@
 // disappears.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +31,7 @@
 #include "base/str_cat.h"
 #include "ops/bits/bitpack.h"
 #include "ops/infer_util.h"
+#include "ops/shape/select.h"
 
 namespace requant {
 namespace {
@@ -144,32 +144,9 @@ std::vector<int64_t> ChannelsToLast(int64_t rank) {
   return perm;
 }
 
-template <typename AnyShape>
-AnyShape Permuted(const AnyShape& shape, const std::vector<int64_t>& perm) {
-  AnyShape out;
+SymbolicShape Permuted(const SymbolicShape& shape, const std::vector<int64_t>& perm) {
+  SymbolicShape out;
   for (const int64_t axis : perm) out.push_back(shape[static_cast<size_t>(axis)]);
-  return out;
-}
-
-/// [N, spatial..., C] as [N, C, spatial...] or, with `to_last`, the opposite.
-Tensor MoveChannels(const Tensor& from, bool to_last) {
-  const int64_t channels = from.dim(to_last ? 1 : from.rank() - 1);
-  const int64_t batch = from.dim(0);
-  const int64_t pixels = batch * channels == 0 ? 0 : from.count() / batch / channels;
-  const int64_t rows = to_last ? channels : pixels;
-  const int64_t columns = to_last ? pixels : channels;
-  Tensor out(from.dtype(), Permuted(from.shape(), to_last ? ChannelsToLast(from.rank())
-                                                          : ChannelsToSecond(from.rank())));
-  const size_t bytes = from.count() == 0 ? 0 : from.bytes() / static_cast<size_t>(from.count());
-  const auto* in = static_cast<const uint8_t*>(from.raw());
-  auto* to = static_cast<uint8_t*>(out.raw());
-  for (int64_t n = 0; n < batch; ++n) {
-    for (int64_t c = 0; c < columns; ++c) {
-      for (int64_t r = 0; r < rows; ++r, to += bytes) {
-        std::memcpy(to, in + static_cast<size_t>((n * rows + r) * columns + c) * bytes, bytes);
-      }
-    }
-  }
   return out;
 }
 
@@ -216,14 +193,15 @@ void EvaluateBitSerial(EvalContext& context) {
   const BitSerial serial = ReadBitSerial(context.node, x.rank() - 1, w.rank() - 1);
   Tensor codes = CodesOfPacked(x, serial.x, serial.length);
   if (serial.form == Form::kXnor) codes = Signed(codes, serial.x.bits);
-  if (serial.channels_last) codes = MoveChannels(codes, false);
+  if (serial.channels_last) codes = Permute(codes, ChannelsToSecond(codes.rank()));
   const Tensor weights = WeightsOf(serial, context.node, w);
   const std::array<const Tensor*, 2> operands = {&codes, &weights};
   EvalContext inner{context.node, context.opset, context.requantize, operands, {}};
   inner.outputs.resize(1);
   Products(serial).evaluate(inner);
   Tensor sums = serial.out == DType::kInt16 ? Saturated(inner.outputs[0]) : inner.outputs[0];
-  context.outputs[0] = serial.channels_last ? MoveChannels(sums, true) : std::move(sums);
+  context.outputs[0] =
+      serial.channels_last ? Permute(sums, ChannelsToLast(sums.rank())) : std::move(sums);
 }
 
 namespace {

@@ -39,8 +39,8 @@ struct IntegerReport {
 };
 
 /// Rewrites every operator that carries scales and zero points (QLinearConv, QLinearConvTranspose,
-/// QLinearMatMul, QGemm,
-/// QLinearAdd, QLinearMul, QLinearAveragePool, QLinearGlobalAveragePool, QLinearConcat):
+/// QLinearMatMul, QGemm, QLinearAdd, QLinearMul, QLinearAveragePool, QLinearGlobalAveragePool,
+/// QLinearConcat):
 ///
 ///   sums   = ConvInteger or MatMulInteger, ReduceSum, or Add of centered codes
 ///   sums   = Add(sums, int32 bias)

@@ -1,4 +1,4 @@
-// What a convolution in plain integer operators consists of.
+// The parts of a convolution that is written in plain integer operators.
 #pragma once
 
 #include <cstdint>

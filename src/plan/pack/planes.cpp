@@ -18,7 +18,7 @@ CodeRange RangeOf(const QAddParams& addition) { return {addition.lo, addition.hi
 CodeRange RangeOf(const RequantizeParams& requantize) { return {requantize.lo, requantize.hi}; }
 CodeRange RangeOf(const MaxPoolQ8Params& pool) { return {pool.lo, pool.hi}; }
 
-/// What a lookup makes of a code.
+/// Returns the code that a lookup makes of a code.
 int32_t EntryOf(const LutStep& lookup, bool is_signed, int32_t code) {
   const uint8_t byte = lookup.table[static_cast<uint8_t>(code)];
   return is_signed ? static_cast<int8_t>(byte) : byte;

@@ -1,4 +1,4 @@
-// Which steps can write and read bit planes (kernels/bitserial/planes.h).
+// These functions tell which steps can write and read bit planes (kernels/bitserial/planes.h).
 #pragma once
 
 #include "plan/builder.h"
