@@ -17,6 +17,7 @@
 #include "ops/table.h"
 #include "passes/runner.h"
 #include "passes/shape/infer_type.h"
+#include "support/files.h"
 
 namespace requant {
 namespace {
@@ -73,6 +74,7 @@ class Runner {
     const std::string name = folder.filename().string();
     try {
       const Graph graph = ReadOnnx(ReadFile(folder / "model.onnx"));
+      if (testing::HasContainers(graph)) return;
       for (const auto& node : graph.nodes()) {
         OpOf(graph, *node);
         used_.insert(StrCat(node->domain, "::", node->op_type));

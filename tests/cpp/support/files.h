@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -24,6 +25,16 @@ inline SharedBytes Share(std::vector<uint8_t> bytes) {
 }
 
 inline Graph ReadModelFile(const std::string& path) { return ReadOnnx(Share(ReadBytes(path))); }
+
+/// Whether inputs or outputs are sequences or optional values. ONNX records these in files that
+/// only tests/node/conformance.mjs reads.
+inline bool HasContainers(const Graph& graph) {
+  const auto is_one = [](const Value* value) {
+    return static_cast<uint8_t>(value->type.dtype) >= kOptionalBit;
+  };
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(), is_one) ||
+         std::any_of(graph.outputs().begin(), graph.outputs().end(), is_one);
+}
 
 /// Images of an IDX3 file (16 header bytes, big-endian sizes) as float tensors [1, 1, h, w] in [0,
 /// 1].
