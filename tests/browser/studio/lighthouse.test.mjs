@@ -1,4 +1,4 @@
-// Lighthouse on the built studio: 95 points or more for performance, accessibility and best practices. Only with
+// Lighthouse on the built studio: a median of 95 points or more for performance, accessibility and best practices. Only with
 // REQUANT_LONG=1; npm installs Lighthouse into build/lighthouse.
 
 import assert from 'node:assert/strict';
@@ -15,11 +15,13 @@ import { SITE, buildStudio } from '../studio_site.mjs';
 
 const VERSION = '12.8.2';
 const LEAST = 95;
+// Lighthouse's documentation asks for the median of several runs (docs/variability.md of GoogleChrome/lighthouse).
+const RUNS = 3;
 const PORT = 9223;
 const skip = !process.env.REQUANT_LONG && 'only with REQUANT_LONG=1';
 
 /** Lighthouse, after installing it; undefined without a network. */
-async function lighthouse() {
+async function installed() {
   const folder = path.join(BUILD, 'lighthouse');
   const main = path.join(folder, 'node_modules/lighthouse/core/index.js');
   if (!existsSync(main)) {
@@ -42,9 +44,23 @@ async function lighthouse() {
   return (await import(pathToFileURL(main).href)).default;
 }
 
+/** The settings of a run of Lighthouse as a `formFactor`: 'desktop' or 'mobile'. */
+function settingsOf(formFactor) {
+  const onlyCategories = ['performance', 'accessibility', 'best-practices'];
+  const common = { port: PORT, logLevel: 'error', formFactor, onlyCategories };
+  if (formFactor === 'mobile') return common;
+  return {
+    ...common,
+    screenEmulation: { width: 1350, height: 940, deviceScaleFactor: 1, mobile: false },
+    throttling: { rttMs: 40, throughputKbps: 10_240, cpuSlowdownMultiplier: 1 },
+  };
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
+
 test('points of Lighthouse', { skip, timeout: 900_000 }, async (t) => {
-  const run = await lighthouse();
-  if (!run) return t.skip('npm cannot be reached');
+  const lighthouse = await installed();
+  if (!lighthouse) return t.skip('npm cannot be reached');
   await buildStudio();
   const site = await serveFolder(SITE);
   const profile = mkdtempSync(path.join(os.tmpdir(), 'requant-lighthouse-'));
@@ -56,24 +72,18 @@ test('points of Lighthouse', { skip, timeout: 900_000 }, async (t) => {
     const [load] = os.loadavg();
     const busy = load > os.availableParallelism();
     for (const formFactor of ['desktop', 'mobile']) {
-      const { lhr } = await run(site.url, {
-        port: PORT,
-        logLevel: 'error',
-        formFactor,
-        onlyCategories: ['performance', 'accessibility', 'best-practices'],
-        ...(formFactor === 'desktop'
-          ? {
-              screenEmulation: { width: 1350, height: 940, deviceScaleFactor: 1, mobile: false },
-              throttling: { rttMs: 40, throughputKbps: 10_240, cpuSlowdownMultiplier: 1 },
-            }
-          : {}),
-      });
-      for (const { id, score } of Object.values(lhr.categories)) {
-        const points = Math.round(100 * score);
-        t.diagnostic(`${formFactor}, ${id}: ${points}`);
+      const points = {};
+      for (let run = 0; run < RUNS; run += 1) {
+        const { lhr } = await lighthouse(site.url, settingsOf(formFactor));
+        for (const { id, score } of Object.values(lhr.categories)) {
+          (points[id] ??= []).push(Math.round(100 * score));
+        }
+      }
+      for (const [id, runs] of Object.entries(points)) {
+        t.diagnostic(`${formFactor}, ${id}: ${runs.join(', ')}`);
         if (id === 'performance' && busy) {
           t.diagnostic(`the machine was busy (load ${load.toFixed(1)}): the time says nothing`);
-        } else assert.ok(points >= LEAST, `${formFactor}, ${id}: ${points}`);
+        } else assert.ok(median(runs) >= LEAST, `${formFactor}, ${id}: ${runs.join(', ')}`);
       }
     }
   } finally {
