@@ -191,7 +191,8 @@ export type {
 } from './analyze/substitute.js';
 export { packSequence, unpackSequence } from './base/sequence.js';
 export { Tensor } from './base/tensor.js';
-export type { TensorDataMap, TensorInput, TensorLike, TensorType } from './base/tensor.js';
+export type { TensorDataMap, TensorInput, TensorType } from './base/tensor.js';
+export type { TensorLike } from './base/tensor_like.js';
 export { toChromeTrace } from './session/trace.js';
 export type { ChromeTrace, ChromeTraceEvent } from './session/trace.js';
 export { verify } from './analyze/verify.js';

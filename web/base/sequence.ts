@@ -1,5 +1,6 @@
 import { RequantError, invalidArgument } from './errors.js';
-import { Tensor, bytesOf, checkTensor, elementCount, tensorFromBytes } from './tensor.js';
+import { Tensor, bytesOf, elementCount, tensorFromBytes } from './tensor.js';
+import { checkTensor } from './tensor_like.js';
 import { typeNumbers, typeOfNumber } from './type_numbers.js';
 
 const MOST_RANK = 64;

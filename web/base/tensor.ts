@@ -1,5 +1,6 @@
 import { RequantError, invalidArgument, show } from './errors.js';
 import { type Float16Data, float16Array, isSmallFloat, toHalf, toNumbers } from './half.js';
+import { freePlace, locationOf, placeOf } from './tensor_place.js';
 import {
   type TensorFromImageOptions,
   type TensorToImageOptions,
@@ -195,7 +196,7 @@ function typeOf(data: unknown): TensorType {
 export class Tensor<T extends TensorType = TensorType> {
   /** Type of the elements. */
   readonly type: T;
-  /** The elements in row-major order. */
+  /** The elements in row-major order. Throws UNSUPPORTED for a tensor in the engine. */
   readonly data: TensorDataMap[T];
   /** Length of each axis; empty for a scalar. */
   readonly dims: readonly number[];
@@ -291,9 +292,12 @@ export class Tensor<T extends TensorType = TensorType> {
     return new Tensor(type, buffer, dims);
   }
 
-  /** The place of the data, for code written for onnxruntime-web: always 'cpu'. */
-  get location(): 'cpu' {
-    return 'cpu';
+  /**
+   * Where the data is: 'cpu' (JavaScript's memory), 'engine' (see `preferredOutputLocation` of
+   * {@link SessionOptions}), or 'none' after such a tensor was disposed of.
+   */
+  get location(): 'cpu' | 'engine' | 'none' {
+    return locationOf(this);
   }
 
   /**
@@ -324,58 +328,42 @@ export class Tensor<T extends TensorType = TensorType> {
     return Float32Array.from(data as ArrayLike<number | bigint>, Number);
   }
 
-  /** Resolves to the data, for code written for onnxruntime-web. */
-  getData(): Promise<TensorDataMap[T]> {
-    return Promise.resolve(this.data);
+  /**
+   * Resolves to the data: a copy if the tensor is in the engine.
+   *
+   * @param releaseData Whether the data of a tensor in the engine moves to JavaScript's memory instead; its
+   * location is then 'cpu'.
+   * @throws RequantError DISPOSED after the tensor in the engine was disposed of.
+   */
+  async getData(releaseData = false): Promise<TensorDataMap[T]> {
+    const place = placeOf(this);
+    if (!place) return this.data;
+    const { data } = tensorFromBytes(this.type, await place.read(), this.dims);
+    if (releaseData && placeOf(this) === place) {
+      Object.defineProperty(this, 'data', { value: data, enumerable: true });
+      freePlace(this, true);
+    }
+    return data as TensorDataMap[T];
   }
 
-  /** Does nothing, since the data is ordinary memory; for code written for onnxruntime-web. */
-  dispose(): void {}
-}
-
-/** What sessions take for a tensor: also one of onnxruntime-web, or of another copy of this package. */
-export interface TensorLike {
-  readonly type: string;
-  readonly data: TensorDataMap[TensorType] | ArrayBufferView | readonly unknown[];
-  readonly dims: readonly number[];
-}
-
-function dataOf(tensor: TensorLike, what: string, name: string): TensorInput {
-  try {
-    return tensor.data as TensorInput;
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new RequantError('UNSUPPORTED', `the ${what} has no data in memory: ${why}`, {
-      value: name,
-      hint: 'Make a new Tensor of what its getData() resolves to.',
-      cause: error,
-    });
+  /**
+   * Gives the memory of a tensor in the engine back, whose data cannot be used any more; other tensors are
+   * ordinary memory and stay as they are.
+   */
+  dispose(): void {
+    freePlace(this, false);
   }
 }
 
-/**
- * A tensor of this class over the data of any {@link TensorLike}; undefined for other values.
- *
- * @param what What the value is, for errors, such as 'feed "image"'.
- */
-export function tensorOf(value: unknown, what: string, name: string): Tensor | undefined {
-  if (value instanceof Tensor) return value;
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('type' in value && 'dims' in value && 'data' in value)) return undefined;
-  const tensor = value as TensorLike;
-  try {
-    return new Tensor(tensor.type as TensorType, dataOf(tensor, what, name), tensor.dims);
-  } catch (error) {
-    if (!(error instanceof RequantError) || error.value === name) throw error;
-    const { code, message, hint } = error;
-    throw new RequantError(code, `${what}: ${message}`, { value: name, hint, cause: error });
-  }
+function arrayOf(type: TensorType): ArrayType {
+  const array = arrayTypes[type];
+  if (array) return array;
+  throw new RequantError('UNSUPPORTED', `the engine returned a tensor of type ${show(type)}`);
 }
 
-/** Throws INVALID_ARGUMENT for a value that is no tensor. */
-export function checkTensor(tensor: unknown, name = 'tensor'): void {
-  if (tensor instanceof Tensor) return;
-  throw invalidArgument(`${name} must be a Tensor, not ${show(tensor)}`, name);
+/** The number of bytes of a tensor's elements. */
+export function byteLength(type: TensorType, dims: readonly number[]): number {
+  return elementCount(dims) * arrayOf(type).BYTES_PER_ELEMENT;
 }
 
 /** Makes a tensor over bytes that nobody else uses. */
@@ -384,15 +372,11 @@ export function tensorFromBytes(
   bytes: Uint8Array<ArrayBuffer>,
   dims: readonly number[],
 ): Tensor {
-  const array = arrayTypes[type];
-  if (!array) {
-    throw new RequantError('UNSUPPORTED', `the engine returned a tensor of type ${show(type)}`);
-  }
   // The core may pad a scalar or empty tensor; the dimensions decide.
-  const size = elementCount(dims) * array.BYTES_PER_ELEMENT;
+  const size = byteLength(type, dims);
   return new Tensor(
     type,
-    new array(bytes.length === size ? bytes.buffer : bytes.buffer.slice(0, size)),
+    new (arrayOf(type))(bytes.length === size ? bytes.buffer : bytes.buffer.slice(0, size)),
     dims,
   );
 }

@@ -8,10 +8,10 @@ import {
   type TensorDataMap,
   type TensorType,
   bytesOf,
-  checkTensor,
   elementCount,
   tensorFromBytes,
 } from '../base/tensor.js';
+import { checkTensor } from '../base/tensor_like.js';
 import { type Dataset, makeDataset } from './sample.js';
 
 /** Shape and type of a network's input; null and names stand for open dimensions. */

@@ -4,14 +4,8 @@
 
 import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
-import {
-  Tensor,
-  type TensorType,
-  bytesOf,
-  checkTensor,
-  elementCount,
-  tensorFromBytes,
-} from '../base/tensor.js';
+import { Tensor, type TensorType, bytesOf, elementCount, tensorFromBytes } from '../base/tensor.js';
+import { checkTensor } from '../base/tensor_like.js';
 import { decompress } from './inflate.js';
 
 const typeByDescr: Readonly<Record<string, TensorType>> = {

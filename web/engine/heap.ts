@@ -1,14 +1,10 @@
 // Crosses between JavaScript and the wasm memory: calls, bytes, lifetimes.
 
 import { RequantError, type RequantErrorCode, invalidArgument, show } from '../base/errors.js';
-import {
-  Tensor,
-  type TensorLike,
-  type TensorType,
-  bytesOf,
-  tensorFromBytes,
-  tensorOf,
-} from '../base/tensor.js';
+import { Tensor, type TensorType, byteLength, bytesOf, tensorFromBytes } from '../base/tensor.js';
+import { placedTensor } from '../base/placed_tensor.js';
+import { type TensorLike, tensorOf } from '../base/tensor_like.js';
+import { type Place, placeOf } from '../base/tensor_place.js';
 import type { Core, CoreBlob, CoreFeeds, CoreObject, CoreResult, Failure } from '../core.js';
 import { forgetCore } from './load_core.js';
 
@@ -128,9 +124,54 @@ function countOf(dims: readonly number[]): number {
   return count;
 }
 
+// Made outside the constructor below, where the closure might hold the place.
+function freeing(core: Core, pointer: number): () => void {
+  return () => free(core, pointer);
+}
+
+/** A block of a core's memory that belongs to one tensor. */
+class EnginePlace implements Place {
+  readonly core: Core;
+  readonly pointer: number;
+  readonly size: number;
+
+  /** Takes the block over. */
+  constructor(core: Core, pointer: number, size: number) {
+    this.core = core;
+    this.pointer = pointer;
+    this.size = size;
+    whenForgotten(this, freeing(core, pointer));
+  }
+
+  /** The bytes, until the core's memory grows. */
+  get view(): Uint8Array {
+    if (healthOf(this.core).crashed) throw crashedEarlier();
+    return this.core.HEAPU8.subarray(this.pointer, this.pointer + this.size);
+  }
+
+  read(): Promise<Uint8Array<ArrayBuffer>> {
+    return Promise.resolve(new Uint8Array(this.view));
+  }
+
+  free(): void {
+    disposedOf(this);
+    free(this.core, this.pointer);
+  }
+}
+
+/**
+ * The bytes of a tensor, without copying them where they can be seen: those of a tensor in an engine until the
+ * memory of that engine grows. Throws DISPOSED, and UNSUPPORTED for a tensor in a Worker.
+ */
+export function viewOf(tensor: Tensor): Uint8Array {
+  const place = placeOf(tensor);
+  if (place instanceof EnginePlace) return place.view;
+  return bytesOf(tensor.data);
+}
+
 function checkContents(tensor: Tensor, name: string): void {
-  const { data, dims, size } = tensor;
-  if (data.length !== size) throw lostData(`feed "${name}"`, name);
+  const { dims, size } = tensor;
+  if (!placeOf(tensor) && tensor.data.length !== size) throw lostData(`feed "${name}"`, name);
   if (countOf(dims) !== size) elementCountMismatch(name, tensor);
 }
 
@@ -178,23 +219,34 @@ export function lostData(what: string, name: string): RequantError {
   );
 }
 
-/** Runs `action` with copies of the feeds in the core's memory, and frees them afterwards. */
+/**
+ * Runs `action` with the feeds in the core's memory: those that live there as they are, and copies of the others,
+ * which are freed afterwards.
+ */
 export function withFeeds<T>(core: Core, given: Feeds, action: (feeds: CoreFeeds) => T): T {
   const feeds = ownFeeds(given);
   const names: string[] = [];
   const types: string[] = [];
   const dims: number[][] = [];
   const pointers: number[] = [];
+  const copies: number[] = [];
   try {
     for (const [name, tensor] of Object.entries(feeds)) {
       names.push(name);
       types.push(tensor.type);
       dims.push([...tensor.dims]);
-      pointers.push(copyIn(core, bytesOf(tensor.data)));
+      const place = placeOf(tensor);
+      if (place instanceof EnginePlace && place.core === core) {
+        pointers.push(place.pointer);
+        continue;
+      }
+      const copy = copyIn(core, viewOf(tensor));
+      copies.push(copy);
+      pointers.push(copy);
     }
     return action([names, types, dims, pointers]);
   } finally {
-    for (const pointer of pointers) free(core, pointer);
+    for (const copy of copies) free(core, copy);
   }
 }
 
@@ -205,6 +257,17 @@ export function toTensor(core: Core, result: CoreResult): Tensor {
     copyOut(core, result.pointer, result.size),
     Array.from(result.dims),
   );
+}
+
+/** Copies a result of the core into a tensor that stays in the core's memory. */
+export function toEngineTensor(core: Core, result: CoreResult): Tensor {
+  const type = result.type as TensorType;
+  const dims = Array.from(result.dims);
+  const size = byteLength(type, dims);
+  const block = allocate(core, size);
+  const start = result.pointer >>> 0;
+  core.HEAPU8.copyWithin(block, start, start + size);
+  return placedTensor(type, dims, new EnginePlace(core, block, size));
 }
 
 // Objects should be disposed of; this frees forgotten ones at some later time.

@@ -4,7 +4,8 @@
 
 import { throwIfAborted } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
-import { Tensor, type TensorLike, type TensorType } from '../base/tensor.js';
+import { Tensor, type TensorType } from '../base/tensor.js';
+import { type TensorLike } from '../base/tensor_like.js';
 import { makeDisposable } from '../engine/heap.js';
 import type { InferenceSession } from '../session/session.js';
 import { type DecoderNames, findNames } from './names.js';

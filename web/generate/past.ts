@@ -2,7 +2,8 @@
 // session has no state.
 
 import { RequantError, invalidArgument } from '../base/errors.js';
-import { Tensor, type TensorLike, type TensorType } from '../base/tensor.js';
+import { Tensor, type TensorType } from '../base/tensor.js';
+import { type TensorLike } from '../base/tensor_like.js';
 import type { InferenceSession } from '../session/session.js';
 import type { SessionState } from '../session/state.js';
 import type { Memory } from './names.js';

@@ -2,7 +2,8 @@
 
 import { invalidArgument, show } from '../base/errors.js';
 import { isSmallFloat } from '../base/half.js';
-import { Tensor, type TensorLike } from '../base/tensor.js';
+import { Tensor } from '../base/tensor.js';
+import { type TensorLike } from '../base/tensor_like.js';
 import type { MetricUnit } from './unit.js';
 
 /** The outputs of one run, by name. */

@@ -1,9 +1,18 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { RequantError } from '../base/errors.js';
-import { type Tensor, bytesOf } from '../base/tensor.js';
+import type { Tensor } from '../base/tensor.js';
+import { placeOf } from '../base/tensor_place.js';
 import type { Core, CoreSession } from '../core.js';
-import { type Handle, type OwnFeeds, lostData, makeDisposable, toTensor } from '../engine/heap.js';
+import {
+  type Handle,
+  type OwnFeeds,
+  lostData,
+  makeDisposable,
+  toEngineTensor,
+  toTensor,
+  viewOf,
+} from '../engine/heap.js';
 import { CoreRun } from './core_run.js';
 import { type Targets, checkTarget } from './fetches.js';
 
@@ -13,9 +22,14 @@ export class BoundRun {
   readonly outputs: Readonly<Record<string, Tensor>>;
   readonly #core: Core;
   readonly #run: CoreRun;
-  readonly #inputs: readonly Uint8Array[];
+  readonly #feeds: readonly Tensor[];
+  readonly #inputs: Uint8Array[];
+  /** Positions of feeds in an engine, whose memory may move. */
+  readonly #placed: readonly number[];
   #results: {
     name: string;
+    tensor: Tensor;
+    placed: boolean;
     bytes: Uint8Array;
     size: number;
     view: Uint8Array;
@@ -27,22 +41,32 @@ export class BoundRun {
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
-  constructor(handle: Handle<CoreSession>, feeds: OwnFeeds, targets: Targets | undefined) {
+  constructor(
+    handle: Handle<CoreSession>,
+    feeds: OwnFeeds,
+    targets: Targets | undefined,
+    staysInEngine: (name: string) => boolean,
+  ) {
     const { core } = handle;
     this.#core = core;
     this.#run = new CoreRun(handle, feeds);
-    this.#inputs = Object.values(feeds).map(({ data }) => bytesOf(data));
+    this.#feeds = Object.values(feeds);
+    this.#inputs = this.#feeds.map(viewOf);
+    this.#placed = this.#feeds.flatMap((feed, at) => (placeOf(feed) ? [at] : []));
     const outputs: Record<string, Tensor> = {};
     try {
       for (const result of this.#run.results) {
         if (targets && !targets.has(result.name)) continue;
         const target = targets?.get(result.name);
-        const tensor = target?.tensor ?? toTensor(core, result);
-        checkTarget(result, tensor);
+        const make = staysInEngine(result.name) ? toEngineTensor : toTensor;
+        const tensor = target?.tensor ?? make(core, result);
+        if (target) checkTarget(result, tensor);
         outputs[result.name] = target?.given ?? tensor;
-        const bytes = bytesOf(tensor.data);
+        const bytes = viewOf(tensor);
         this.#results.push({
           name: result.name,
+          tensor,
+          placed: placeOf(tensor) !== undefined,
           bytes,
           size: bytes.length,
           view: bytes,
@@ -60,12 +84,13 @@ export class BoundRun {
    * Computes the outputs from the present contents of the feeds.
    *
    * @throws RequantError DISPOSED after this or the session was disposed of, INVALID_ARGUMENT for a tensor
-   * whose buffer was transferred.
+   * whose buffer was transferred, DISPOSED for a tensor in the engine that was disposed of.
    */
   run(): void {
     if (!this.#run.alive) {
       throw new RequantError('DISPOSED', 'the run is used after it was disposed of');
     }
+    for (const at of this.#placed) this.#inputs[at] = viewOf(this.#feeds[at]!);
     this.#run.run(this.#inputs);
     if (this.#heap !== this.#core.HEAPU8) {
       this.#heap = this.#core.HEAPU8;
@@ -75,7 +100,8 @@ export class BoundRun {
       }
     }
     for (let at = 0; at < this.#results.length; at++) {
-      const { name, bytes, size, view } = this.#results[at]!;
+      const { name, tensor, placed, size, view } = this.#results[at]!;
+      const bytes = placed ? viewOf(tensor) : this.#results[at]!.bytes;
       if (bytes.length !== size) throw lostData(`fetch "${name}"`, name);
       bytes.set(view);
     }

@@ -10,6 +10,7 @@ import {
   engineFailed,
   healthOf,
   lostData,
+  viewOf,
   whenForgotten,
 } from '../engine/heap.js';
 
@@ -40,7 +41,7 @@ export class CoreRun {
     this.#names = names;
     this.#types = types;
     this.#dims = dims;
-    this.#sizes = tensors.map(({ data }) => data.byteLength);
+    this.#sizes = tensors.map((tensor) => viewOf(tensor).byteLength);
     this.#id = bound.id;
     this.#inputs = bound.inputs.map((pointer) => pointer >>> 0);
     this.results = bound.results;

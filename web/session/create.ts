@@ -42,7 +42,7 @@ async function ofPlan(
     handle.dispose();
     throw error;
   }
-  return new LocalExecutor(handle, [], []);
+  return new LocalExecutor(handle, [], [], options.preferredOutputLocation);
 }
 
 /** Warns of sizes for dimensions that the model does not have, and gives those that it has. */
@@ -86,7 +86,8 @@ async function ofModel(
     ...(dimensions === undefined ? {} : { dimensions }),
   });
   debug(() => `made a session in ${(performance.now() - start).toFixed(1)} ms`);
-  return new LocalExecutor(new Handle(core, session, 'session'), taps, outputs);
+  const handle = new Handle(core, session, 'session');
+  return new LocalExecutor(handle, taps, outputs, options.preferredOutputLocation);
 }
 
 /** Writes the optimized graph to a file, as onnxruntime-web does with this option. */

@@ -2,9 +2,10 @@
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOptions, suggest } from '../base/options.js';
-import { type Tensor, type TensorLike, bytesOf, tensorOf } from '../base/tensor.js';
+import { type Tensor, bytesOf } from '../base/tensor.js';
+import { type TensorLike, tensorOf } from '../base/tensor_like.js';
 import type { Core, CoreResult } from '../core.js';
-import { copyOutInto, lostData, toTensor } from '../engine/heap.js';
+import { copyOutInto, lostData, toEngineTensor, toTensor } from '../engine/heap.js';
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {
@@ -130,11 +131,15 @@ export function fillTargets(
   return outputs;
 }
 
-/** @internal Copies the results that are wanted out of the core, into their targets or new tensors. */
+/**
+ * @internal Copies the results that are wanted out of the core, into their targets or new tensors. Results for
+ * which `staysInEngine` holds get new tensors in the core.
+ */
 export function takeResults(
   core: Core,
   results: readonly CoreResult[],
   targets: Targets | undefined,
+  staysInEngine: (name: string) => boolean = () => false,
 ): Record<string, Tensor> {
   const outputs: Record<string, Tensor> = {};
   for (const result of results) {
@@ -144,7 +149,8 @@ export function takeResults(
       checkTarget(result, target.tensor);
       copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
     }
-    outputs[result.name] = target?.given ?? toTensor(core, result);
+    outputs[result.name] =
+      target?.given ?? (staysInEngine(result.name) ? toEngineTensor : toTensor)(core, result);
   }
   return outputs;
 }

@@ -2,7 +2,7 @@
 
 import { throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
-import { type Tensor, bytesOf } from '../base/tensor.js';
+import type { Tensor } from '../base/tensor.js';
 import type { CoreResult, CoreSession } from '../core.js';
 import {
   type Feeds,
@@ -10,6 +10,7 @@ import {
   type OwnFeeds,
   ownFeeds,
   takeBlob,
+  viewOf,
   withFeeds,
 } from '../engine/heap.js';
 import type { ValueInfo } from '../model/model_info.js';
@@ -18,6 +19,7 @@ import { CoreRun } from './core_run.js';
 import type { Executor } from './executor.js';
 import { type Targets, takeResults } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
+import type { SessionOptions } from './session_options.js';
 import { SessionState } from './state.js';
 import type { StatePair } from './state_pairs.js';
 
@@ -34,16 +36,24 @@ export class LocalExecutor implements Executor {
   readonly inputs: readonly ValueMetadata[];
   readonly outputs: readonly ValueMetadata[];
   readonly #handle: Handle<CoreSession>;
+  readonly #staysInEngine: (name: string) => boolean;
   #last: CoreRun | undefined;
   #bindable = true;
 
-  /** Takes the handle over, and disposes of it if it throws INVALID_ARGUMENT for a tap that is not there. */
+  /**
+   * Takes the handle over, and disposes of it if it throws INVALID_ARGUMENT for a tap that is not there.
+   *
+   * @param locations The option preferredOutputLocation.
+   */
   constructor(
     handle: Handle<CoreSession>,
     taps: readonly string[],
     modelOutputs: readonly string[],
+    locations: SessionOptions['preferredOutputLocation'],
   ) {
     this.#handle = handle;
+    this.#staysInEngine = (name) =>
+      (typeof locations === 'object' ? locations[name] : locations) === 'engine';
     try {
       const info = handle.json<{ inputs: ValueInfo[]; outputs: ValueInfo[] }>((session) =>
         session.info(),
@@ -74,7 +84,7 @@ export class LocalExecutor implements Executor {
     throwIfAborted(signal);
     const { core } = this.#handle;
     const results = this.#compute(ownFeeds(feeds));
-    return takeResults(core, results, targets);
+    return takeResults(core, results, targets, this.#staysInEngine);
   }
 
   // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.
@@ -90,7 +100,7 @@ export class LocalExecutor implements Executor {
       }
     }
     if (this.#last?.alive) {
-      this.#last.run(Object.values(feeds).map(({ data }) => bytesOf(data)));
+      this.#last.run(Object.values(feeds).map(viewOf));
       return this.#last.results;
     }
     return withFeeds(this.#handle.core, feeds, (coreFeeds) =>
@@ -99,7 +109,7 @@ export class LocalExecutor implements Executor {
   }
 
   bind(feeds: Feeds, targets: Targets | undefined): BoundRun {
-    return new BoundRun(this.#handle, ownFeeds(feeds), targets);
+    return new BoundRun(this.#handle, ownFeeds(feeds), targets, this.#staysInEngine);
   }
 
   state(pairs: readonly StatePair[], capacity: number): SessionState {
@@ -117,6 +127,7 @@ export class LocalExecutor implements Executor {
     return new SessionState(
       new Handle(core, state, 'state'),
       this.outputs.map(({ name }) => name),
+      this.#staysInEngine,
     );
   }
 

@@ -7,8 +7,9 @@ import { type LoadOptions, loadOptionKinds } from '../model/load_options.js';
 import { type PlanningOptions, checkRequantize, planningOptionKinds } from '../model/planning.js';
 import { type SessionQuantization, checkQuantization } from './quantize_first.js';
 
-/** Where an output can be in onnxruntime-web. */
-export type OutputLocation = 'none' | 'cpu' | 'cpu-pinned' | 'texture' | 'gpu-buffer' | 'ml-tensor';
+/** Where an output can be: in onnxruntime-web, or in the engine. */
+export type OutputLocation =
+  'none' | 'cpu' | 'cpu-pinned' | 'texture' | 'gpu-buffer' | 'ml-tensor' | 'engine';
 
 /** Options that programs written for onnxruntime-web may pass. */
 export interface OrtSessionOptions {
@@ -28,7 +29,11 @@ export interface OrtSessionOptions {
   profileFilePrefix?: string;
   /** Where to save the optimized graph: a path in Node, the name of a download in a page. */
   optimizedModelFilePath?: string;
-  /** Outputs are always on the CPU; other places have no effect, with a warning. */
+  /**
+   * Where outputs are, all or by name: `'engine'` keeps them in the engine's memory, where they are fed to the
+   * next run without leaving it ({@link Tensor.getData} copies them out, {@link Tensor.dispose} gives the memory
+   * back). Default: `'cpu'`, memory of JavaScript. Places on a GPU have no effect, with a warning.
+   */
   preferredOutputLocation?: OutputLocation | Readonly<Record<string, OutputLocation>>;
   /** From 0 (verbose) to 4 (fatal): from 3 on, warnings about this session are not written. */
   logSeverityLevel?: number;
@@ -99,6 +104,7 @@ const locations: readonly OutputLocation[] = [
   'texture',
   'gpu-buffer',
   'ml-tensor',
+  'engine',
 ];
 
 /** @internal Throws INVALID_ARGUMENT or UNSUPPORTED for options that cannot be followed. */
@@ -157,7 +163,7 @@ function checkLocations(preferred: unknown, severity: number | undefined): void 
   const all = typeof preferred === 'string' ? [preferred] : Object.values(preferred as object);
   for (const location of all) {
     checkOneOf(location, locations, option);
-    if (['none', 'cpu', 'cpu-pinned'].includes(location as string)) continue;
+    if (['none', 'cpu', 'cpu-pinned', 'engine'].includes(location as string)) continue;
     warnOnce(`outputs are on the CPU, not as ${String(location)}`, severity);
   }
 }

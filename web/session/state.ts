@@ -3,7 +3,8 @@
 import { throwIfAborted } from '../base/abort.js';
 import { invalidArgument } from '../base/errors.js';
 import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
-import { type Tensor, type TensorLike, tensorOf } from '../base/tensor.js';
+import { type Tensor } from '../base/tensor.js';
+import { type TensorLike, tensorOf } from '../base/tensor_like.js';
 import type { CoreState } from '../core.js';
 import {
   type Feeds,
@@ -57,13 +58,19 @@ export interface StateEntry extends Required<StatePair> {
 export class SessionState {
   readonly #handle: Handle<CoreState>;
   readonly #outputs: readonly string[];
+  readonly #staysInEngine: (name: string) => boolean;
 
   declare readonly [Symbol.dispose]: () => void;
   declare readonly [Symbol.asyncDispose]: () => Promise<void>;
 
   /** @internal */
-  constructor(handle: Handle<CoreState>, outputs: readonly string[]) {
+  constructor(
+    handle: Handle<CoreState>,
+    outputs: readonly string[],
+    staysInEngine: (name: string) => boolean,
+  ) {
     this.#handle = handle;
+    this.#staysInEngine = staysInEngine;
     const presents = this.pairs().map(({ present }) => present);
     this.#outputs = outputs.filter((name) => !presents.includes(name));
   }
@@ -92,7 +99,7 @@ export class SessionState {
     const results = withFeeds(core, ownFeeds(feeds), (coreFeeds) =>
       this.#handle.call((state) => state.run(...coreFeeds)),
     );
-    return takeResults(core, results, targets);
+    return takeResults(core, results, targets, this.#staysInEngine);
   }
 
   /** The pairs, and how many tokens each holds. */
@@ -160,7 +167,8 @@ export class SessionState {
   /** Another state of the same session that remembers the same. */
   clone(): SessionState {
     const copy = this.#handle.call((state) => state.copy());
-    return new SessionState(new Handle(this.#handle.core, copy, 'state'), this.#outputs);
+    const handle = new Handle(this.#handle.core, copy, 'state');
+    return new SessionState(handle, this.#outputs, this.#staysInEngine);
   }
 
   /** Copies of what is remembered, by the names of the inputs, for {@link load}; empty before a run. */

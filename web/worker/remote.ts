@@ -30,6 +30,7 @@ import type { StateOptions } from '../session/state.js';
 import type { StatePair } from '../session/state_pairs.js';
 import { type Owner, Remote } from './remote_object.js';
 import { WorkerState } from './remote_state.js';
+import { tensorsOf } from './remote_tensor.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
 
 /** A {@link Model} in a worker, with the same members as asynchronous methods. */
@@ -209,8 +210,13 @@ export class WorkerSession extends Remote {
     targets: Targets | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Record<string, Tensor>> {
-    const args = [packFeeds(feeds), targets && [...targets.keys()]];
-    return fillTargets(unpackFeeds(await this.call<PackedFeeds>('run', args, { signal })), targets);
+    const placed = tensorsOf(this.worker);
+    const args = [packFeeds(feeds, placed), targets && [...targets.keys()]];
+    const outputs = await this.call<PackedFeeds>('run', args, {
+      signal,
+      uses: Object.values(feeds),
+    });
+    return fillTargets(unpackFeeds(outputs, placed), targets);
   }
 
   /** As {@link InferenceSession.state}; what is remembered stays in the worker. */

@@ -34,7 +34,10 @@ export abstract class Remote {
 
   /** @internal Calls a method of this object, which is not forgotten while it runs. */
   protected call<T>(method: string, args: unknown[] = [], extras: CallExtras = {}): Promise<T> {
-    return this.worker.connection.call(method, [this.ref, ...args], { ...extras, uses: [this] });
+    return this.worker.connection.call(method, [this.ref, ...args], {
+      ...extras,
+      uses: [this, ...(extras.uses ?? [])],
+    });
   }
 
   /** Gives the memory in the worker back; later uses of the object fail with DISPOSED. */

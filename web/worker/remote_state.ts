@@ -2,12 +2,14 @@
 
 // The state of a session that lives in a worker.
 
-import type { Tensor, TensorLike } from '../base/tensor.js';
+import type { Tensor } from '../base/tensor.js';
+import type { TensorLike } from '../base/tensor_like.js';
 import type { Feeds } from '../engine/heap.js';
 import { type Fetches, type RunOptions, fillTargets, runArguments } from '../session/fetches.js';
 import type { Plan } from '../session/plan.js';
 import type { StateEntry } from '../session/state.js';
 import { type Owner, Remote } from './remote_object.js';
+import { tensorsOf } from './remote_tensor.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
 
 /** A {@link SessionState} in a worker, with the same members as asynchronous methods. */
@@ -34,12 +36,12 @@ export class WorkerState extends Remote {
     third?: RunOptions,
   ): Promise<Record<string, Tensor>> {
     const { targets, options } = runArguments(second, third, this.#outputs);
-    const args = [packFeeds(feeds), targets && [...targets.keys()]];
+    const placed = tensorsOf(this.worker);
+    const args = [packFeeds(feeds, placed), targets && [...targets.keys()]];
     const { signal } = options;
-    return fillTargets(
-      unpackFeeds(await this.call<PackedFeeds>('runState', args, { signal })),
-      targets,
-    );
+    const uses = Object.values(feeds);
+    const outputs = await this.call<PackedFeeds>('runState', args, { signal, uses });
+    return fillTargets(unpackFeeds(outputs, placed), targets);
   }
 
   /** As {@link SessionState.pairs}. */
@@ -84,6 +86,7 @@ export class WorkerState extends Remote {
 
   /** As {@link SessionState.load}. */
   load(tensors: Readonly<Record<string, TensorLike>>): Promise<void> {
-    return this.call('loadState', [packFeeds(tensors)]);
+    const args = [packFeeds(tensors, tensorsOf(this.worker))];
+    return this.call('loadState', args, { uses: Object.values(tensors) });
   }
 }

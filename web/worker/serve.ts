@@ -4,6 +4,7 @@ import { type CompareOptions, type CompareSample, compare } from '../analyze/com
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { importNode, isNode } from '../base/host.js';
 import { type Source } from '../base/source.js';
+import type { Tensor } from '../base/tensor.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { type Env, type WasmEnv, env } from '../engine/env.js';
 import { askForModules } from '../engine/modules.js';
@@ -32,6 +33,7 @@ import { epochsFrom } from '../train/epochs.js';
 import type { TrainOptions } from '../train/train_options.js';
 import { type TuneOptions, tune } from '../tune/tune.js';
 import { AskedFunctions } from './asked_functions.js';
+import { runMethods } from './serve_run.js';
 import { stateMethods } from './serve_state.js';
 import {
   type PackedFeeds,
@@ -39,12 +41,11 @@ import {
   type Response,
   packError,
   buffersOf,
-  packFeeds,
   unpackError,
   unpackFeeds,
 } from './worker_protocol.js';
 
-type Remote = Model | QuantizedModel | InferenceSession | SessionState;
+type Remote = Model | QuantizedModel | InferenceSession | SessionState | Tensor;
 
 /** A running call: its signal, and the reader of the caller's iterable. */
 class Call {
@@ -163,6 +164,7 @@ function keptOptions(call: Call, validation: Kept['validation'], checkpoints: bo
 }
 
 const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
+  ...runMethods({ get, keep }),
   ...stateMethods({ get, keep }),
   setEnv(_call, wasm: Partial<WasmEnv>, others: Pick<Env, 'logLevel' | 'debug'>) {
     Object.assign(env.wasm, wasm);
@@ -289,9 +291,6 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const { signal, onProgress } = call;
     return tune(either(model), { ...options, feeds: unpackFeeds(feeds), signal, onProgress });
   },
-  async run(_call, session: number, feeds: PackedFeeds, fetches: string[] | undefined) {
-    return packFeeds(await get(session, sessionType).run(unpackFeeds(feeds), fetches));
-  },
   plan: (_call, session: number) => get(session, sessionType).plan(),
   profile: (_call, session: number) => get(session, sessionType).profile(),
   toPlan: (_call, session: number) => get(session, sessionType).toPlan(),
@@ -324,9 +323,15 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
     const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
     if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
     const value = await action(call, ...(args as never[]));
-    const moved = ['run', 'runState', 'stateTensors', 'toOnnx', 'toPlan', 'modelToPlan'].includes(
-      method,
-    )
+    const moved = [
+      'run',
+      'readTensor',
+      'runState',
+      'stateTensors',
+      'toOnnx',
+      'toPlan',
+      'modelToPlan',
+    ].includes(method)
       ? buffersOf(value)
       : [];
     post({ kind: 'result', id: call.id, value }, moved);

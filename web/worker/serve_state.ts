@@ -3,23 +3,17 @@
 import { InferenceSession } from '../session/session.js';
 import { SessionState, type StateOptions } from '../session/state.js';
 import type { StatePair } from '../session/state_pairs.js';
+import { type Objects, placedTensors } from './serve_run.js';
 import { type PackedFeeds, packFeeds, unpackFeeds } from './worker_protocol.js';
-
-/** The objects of the worker. */
-interface Objects {
-  get<T extends InferenceSession | SessionState>(
-    key: number,
-    type: abstract new (...args: never[]) => T,
-  ): T;
-  keep(object: SessionState): number;
-}
 
 // The constructors are not public; instanceof needs only these types.
 const sessionType = InferenceSession as unknown as abstract new () => InferenceSession;
 const stateType = SessionState as unknown as abstract new () => SessionState;
 
 /** The methods of the protocol that concern states. */
-export function stateMethods({ get, keep }: Objects) {
+export function stateMethods(objects: Objects) {
+  const { get, keep } = objects;
+  const placed = placedTensors(objects);
   const stateOf = (key: number) => get(key, stateType);
   return {
     state(
@@ -32,7 +26,7 @@ export function stateMethods({ get, keep }: Objects) {
       return { ref: keep(state), presents: state.pairs().map(({ present }) => present) };
     },
     async runState(_call: unknown, key: number, feeds: PackedFeeds, fetches?: string[]) {
-      return packFeeds(await stateOf(key).run(unpackFeeds(feeds), fetches));
+      return packFeeds(await stateOf(key).run(unpackFeeds(feeds, placed), fetches), placed);
     },
     statePairs: (_call: unknown, key: number) => stateOf(key).pairs(),
     stateTokens: (_call: unknown, key: number) => stateOf(key).tokens,
@@ -43,6 +37,6 @@ export function stateMethods({ get, keep }: Objects) {
     cloneState: (_call: unknown, key: number) => keep(stateOf(key).clone()),
     stateTensors: (_call: unknown, key: number) => packFeeds(stateOf(key).toTensors()),
     loadState: (_call: unknown, key: number, tensors: PackedFeeds) =>
-      stateOf(key).load(unpackFeeds(tensors)),
+      stateOf(key).load(unpackFeeds(tensors, placed)),
   };
 }

@@ -2,17 +2,27 @@
 
 import { RequantError, type RequantErrorCode } from '../base/errors.js';
 import type { SearchReport } from '../base/search_report.js';
-import { Tensor, type TensorDataMap, type TensorType } from '../base/tensor.js';
-import { type Feeds, ownFeeds } from '../engine/heap.js';
+import { Tensor, type TensorDataMap, type TensorType, tensorFromBytes } from '../base/tensor.js';
+import { placeOf } from '../base/tensor_place.js';
+import { type Feeds, ownFeeds, viewOf } from '../engine/heap.js';
 import type { WasmFile } from '../own_files.js';
 
 export interface PackedTensor {
   type: TensorType;
-  data: TensorDataMap[TensorType];
+  /** The elements, or the number of the tensor in the worker's engine. */
+  data: TensorDataMap[TensorType] | number;
   dims: readonly number[];
 }
 
 export type PackedFeeds = Record<string, PackedTensor>;
+
+/** How one side of the connection knows tensors in the worker's engine. */
+export interface PlacedTensors {
+  /** The number of a tensor in an engine; undefined if its elements must be copied. */
+  numberOf(tensor: Tensor): number | undefined;
+  /** The tensor of a number. */
+  tensorOf(number: number, packed: PackedTensor): Tensor;
+}
 
 export interface PackedError {
   code: RequantErrorCode;
@@ -46,21 +56,31 @@ export type Response =
   | { kind: 'ask'; id: number; question: number; name: string; args: unknown[] }
   | { kind: 'module'; file: WasmFile };
 
-export function packFeeds(feeds: Feeds): PackedFeeds {
+export function packFeeds(feeds: Feeds, placed?: PlacedTensors): PackedFeeds {
   return Object.fromEntries(
-    Object.entries(ownFeeds(feeds)).map(([name, { type, data, dims }]) => [
-      name,
-      { type, data, dims },
-    ]),
+    Object.entries(ownFeeds(feeds)).map(([name, tensor]) => {
+      const { type, dims } = tensor;
+      return [name, { type, data: placed?.numberOf(tensor) ?? dataOf(tensor), dims }];
+    }),
   );
 }
 
-export function unpackFeeds(feeds: PackedFeeds): Record<string, Tensor> {
+/** The elements of a tensor, copied if they are in an engine of this thread. */
+function dataOf(tensor: Tensor): TensorDataMap[TensorType] {
+  if (!placeOf(tensor)) return tensor.data;
+  return tensorFromBytes(tensor.type, new Uint8Array(viewOf(tensor)), tensor.dims).data;
+}
+
+export function unpackFeeds(feeds: PackedFeeds, placed?: PlacedTensors): Record<string, Tensor> {
   return Object.fromEntries(
-    Object.entries(feeds).map(([name, { type, data, dims }]) => [
-      name,
-      new Tensor(type, data as never, dims),
-    ]),
+    Object.entries(feeds).map(([name, packed]) => {
+      const { type, data, dims } = packed;
+      const tensor =
+        typeof data === 'number'
+          ? placed!.tensorOf(data, packed)
+          : new Tensor(type, data as never, dims);
+      return [name, tensor];
+    }),
   );
 }
 
