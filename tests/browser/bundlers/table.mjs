@@ -11,7 +11,7 @@
 //   serve     for rows with a server of their own: the command that starts it (PORT is set)
 //   handler   the path of a route that answers with the results, if the server runs the checks
 //   run       for rows without a page: a command that reads ASSETS and writes RESULT
-//   always    whether every CI run has the row, not only a long one
+//   always    whether a run without REQUANT_LONG has the row
 //   node      the oldest major version of Node that its tools need, if that is not 20
 //   cannot    checks that fail, and why, for the document
 //   recipe    steps beside the ordinary ones, for the document
