@@ -20,3 +20,7 @@ declare module '@litertjs/core/wasm/litert_wasm_compat_internal.js' {
   const factory: () => Promise<object>;
   export default factory;
 }
+declare module '@litertjs/core/wasm/litert_wasm_threaded_internal.js' {
+  const factory: () => Promise<object>;
+  export default factory;
+}

@@ -81,6 +81,7 @@ export function Speeds({ now }: { now: Result }) {
         {button('Measure ONNX Runtime Web', () => theirs('ort', 1))}
         {mayUseThreads() && button('ONNX Runtime Web with threads', () => theirs('ort', 'auto'))}
         {button('Measure LiteRT.js', () => theirs('litert', 1))}
+        {mayUseThreads() && button('LiteRT.js with threads', () => theirs('litert', 'auto'))}
       </div>
       {!mayUseThreads() && (
         <p class="muted small">

@@ -69,7 +69,9 @@ export function Camera({ onEnd }: { onEnd(): void }) {
           {failed}
         </p>
       ) : (
-        <video ref={video} class="camera" muted playsInline aria-label="Picture of the camera" />
+        <div role="img" aria-label="Picture of the camera">
+          <video ref={video} class="camera" muted playsInline aria-hidden="true" />
+        </div>
       )}
       <p role="status" class="muted small">
         {pictures.length === 0

@@ -9,6 +9,8 @@ import {
 } from '@litertjs/core';
 import compatUrl from '@litertjs/core/wasm/litert_wasm_compat_internal.wasm?url';
 import wasmUrl from '@litertjs/core/wasm/litert_wasm_internal.wasm?url';
+import threadUrl from '@litertjs/core/wasm/litert_wasm_threaded_internal.js?url';
+import threadedUrl from '@litertjs/core/wasm/litert_wasm_threaded_internal.wasm?url';
 import { type OtherFeed, answerRequests } from './other_run.js';
 
 /** The types of numbers that LiteRT.js takes from programs. */
@@ -17,19 +19,33 @@ const arrays = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array } a
 /** The errors that LiteRT wrote; the exceptions that it throws say less. */
 const errors: string[] = [];
 
+/** The function that starts LiteRT's module, and the addresses of its files. */
+async function moduleFor(threads: number) {
+  if (threads > 1) {
+    const { default: factory } =
+      await import('@litertjs/core/wasm/litert_wasm_threaded_internal.js');
+    return { factory, wasm: threadedUrl, thread: threadUrl };
+  }
+  if (await supportsFeature('relaxedSimd')) {
+    const { default: factory } = await import('@litertjs/core/wasm/litert_wasm_internal.js');
+    return { factory, wasm: wasmUrl };
+  }
+  const { default: factory } = await import('@litertjs/core/wasm/litert_wasm_compat_internal.js');
+  return { factory, wasm: compatUrl };
+}
+
 /**
  * Loads LiteRT's module. LiteRT.js would run its script by importScripts(), which a Worker of modules cannot do, so
  * the script is imported here, and its factory is where LiteRT.js looks for it.
  */
-async function start(): Promise<void> {
-  const relaxed = await supportsFeature('relaxedSimd');
-  const { default: ModuleFactory } = relaxed
-    ? await import('@litertjs/core/wasm/litert_wasm_internal.js')
-    : await import('@litertjs/core/wasm/litert_wasm_compat_internal.js');
+async function start(threads: number): Promise<void> {
+  const { factory, wasm, thread } = await moduleFor(threads);
   Object.assign(globalThis, {
-    ModuleFactory,
+    ModuleFactory: factory,
     Module: {
-      locateFile: () => (relaxed ? wasmUrl : compatUrl),
+      locateFile: () => wasm,
+      // The script of the Workers that it starts.
+      ...(thread ? { mainScriptUrlOrBlob: thread } : {}),
       printErr: (line: string) => void (/^(ERROR|FATAL)/.test(line) && errors.push(line)),
     },
     importScripts: () => {},
@@ -44,18 +60,18 @@ function tensorOf({ type, data, dims }: OtherFeed): Tensor {
   return new Tensor(values, [...dims]);
 }
 
-async function compile(model: Uint8Array): Promise<CompiledModel> {
+async function compile(model: Uint8Array, numThreads: number): Promise<CompiledModel> {
   try {
-    return await loadAndCompile(model, { accelerator: 'wasm', cpuOptions: { numThreads: 1 } });
+    return await loadAndCompile(model, { accelerator: 'wasm', cpuOptions: { numThreads } });
   } catch (error) {
     const own = error instanceof Error ? error.message : 'LiteRT.js cannot run this file';
     throw new Error([own, ...errors].join(' '), { cause: error });
   }
 }
 
-answerRequests(async ({ model, feeds }) => {
-  await start();
-  const compiled = await compile(model);
+answerRequests(async ({ model, feeds, threads }) => {
+  await start(threads);
+  const compiled = await compile(model, threads);
   const inputs = Object.values(feeds).map(tensorOf);
   return {
     async run() {
