@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
+import { _electron as electron } from 'playwright-core';
 import { SCREENS, problemsOf } from './accessible.mjs';
 import { BUILD, ROOT, launch, openPage } from './browser.mjs';
 import { ISOLATION, nodeOf, pack, serve, shell, startServer } from './bundlers/project.mjs';
@@ -121,3 +122,20 @@ for (const [name, row] of Object.entries(ROWS)) {
     }
   });
 }
+
+// No registry of packages has Electron's program: its own install script fetches it.
+const ELECTRON = process.env.REQUANT_ELECTRON;
+const withoutElectron = !ELECTRON && 'REQUANT_ELECTRON=/path/to/electron runs it';
+test('the main process of requant init electron', { skip: withoutElectron }, async () => {
+  const folder = make('electron', ROWS.electron);
+  const program = await electron.launch({ executablePath: ELECTRON, args: [folder] });
+  try {
+    const page = await program.firstWindow();
+    await page.waitForFunction(
+      () => !/^Loading/.test(document.querySelector('#status').textContent),
+    );
+    assert.match(await page.textContent('#status'), RESULT);
+  } finally {
+    await program.close();
+  }
+});
