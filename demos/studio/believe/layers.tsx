@@ -129,7 +129,7 @@ export function Layers({ report }: { report: CompareReport }) {
       </p>
       <Chart layers={report.layers} />
       <div class="scroll" role="region" aria-label="Table of layers" tabIndex={0}>
-        <table>
+        <table class="numbers">
           <caption class="hidden-text">Layers, the worst first</caption>
           <thead>
             <tr>
