@@ -53,10 +53,11 @@ SomeColumns Take(const Product& p, const std::vector<double>& factors, int64_t m
   return out;
 }
 
-/// The squared error of some columns' outputs, as if the errors of weights were independent.
-double ErrorWith(const std::vector<Product>& products, const std::vector<double>& power,
-                 const std::vector<double>& factors, const WeightOnlyOptions& options) {
-  std::vector<double> scaled(power.size());
+/// The squared error of some columns' outputs on the samples, E[((w - q) x)^2].
+double ErrorWith(const std::vector<Product>& products, const InputProducts& inputs,
+                 const std::vector<double>& power, const std::vector<double>& factors,
+                 const WeightOnlyOptions& options) {
+  std::vector<double> scaled(power.size()), errors(power.size());
   for (size_t k = 0; k < power.size(); ++k) scaled[k] = power[k] / (factors[k] * factors[k]);
   double error = 0;
   for (const Product& p : products) {
@@ -64,11 +65,13 @@ double ErrorWith(const std::vector<Product>& products, const std::vector<double>
     const BlockedWeights blocks = RoundToBlocks(some.product, options, scaled);
     double sum = 0;
     for (int64_t n = 0; n < some.product.n; ++n) {
-      for (int64_t k = 0; k < p.k; ++k) {
-        const double d = static_cast<double>(some.weights[static_cast<size_t>(n * p.k + k)]) -
-                         static_cast<double>(blocks.At(n, k));
-        sum += scaled[static_cast<size_t>(k)] * d * d;
+      for (size_t k = 0; k < errors.size(); ++k) {
+        const auto w =
+            static_cast<double>(some.weights[static_cast<size_t>(n) * errors.size() + k]);
+        const auto q = static_cast<double>(blocks.At(n, static_cast<int64_t>(k)));
+        errors[k] = (w - q) / factors[k];
       }
+      sum += inputs.Power(errors);
     }
     error += sum * static_cast<double>(p.n) / static_cast<double>(some.product.n);
   }
@@ -226,7 +229,7 @@ InputScaling ScaleInputs(Graph& graph, const std::vector<Product>& products,
   double least = HUGE_VAL;
   for (int eighths = 0; eighths <= kChoices; ++eighths) {
     std::vector<double> factors = FactorsOf(magnitudes, eighths);
-    const double error = ErrorWith(products, power, factors, options);
+    const double error = ErrorWith(products, inputs, power, factors, options);
     if (!(error < least)) continue;
     least = error;
     best.alpha = eighths / static_cast<double>(kChoices);
