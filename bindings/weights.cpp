@@ -2,6 +2,7 @@
 #include <emscripten/bind.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "handles.h"
@@ -32,12 +33,27 @@ WeightOnlyOptions ReadWeightOnlyOptions(const val& options) {
           .symmetric = options["symmetric"].as<bool>()};
 }
 
+/// Reads { rotate, rotateSize }; nothing if inputs are not to be rotated.
+std::optional<RotationOptions> ReadRotation(const val& options, const WeightOnlyOptions& weights) {
+  const auto rotate = options["rotate"].as<std::string>();
+  if (rotate.empty()) return std::nullopt;
+  return RotationOptions{.weights = weights,
+                         .feedback = options["feedback"].as<bool>(),
+                         .size = options["rotateSize"].as<int>(),
+                         .always = rotate == "always"};
+}
+
 val WeightsOnly(const ModelHandle& model, const val& options) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph =
-        QuantizeWeightsOnly(WithFloats(*model.graph()), ReadWeightOnlyOptions(options), &left);
-    return WithLeft(std::move(graph), left);
+    std::string layers;
+    const WeightOnlyOptions weights = ReadWeightOnlyOptions(options);
+    Graph graph = WithFloats(*model.graph());
+    const std::optional<RotationOptions> rotation = ReadRotation(options, weights);
+    if (rotation) graph = RotateForWeights(graph, *rotation, layers);
+    val out = WithLeft(QuantizeWeightsOnly(graph, weights, &left), left);
+    if (rotation) out.set("layers", layers);
+    return out;
   });
 }
 
@@ -51,8 +67,9 @@ val Dynamically(const ModelHandle& model, bool embeddings) {
 
 class WeightsCalibratorHandle {
  public:
-  WeightsCalibratorHandle(const Graph& graph, const CalibratedOptions& options)
-      : calibrator_(graph, options, Threads()) {}
+  WeightsCalibratorHandle(const Graph& graph, const CalibratedOptions& options,
+                          const RotationOptions* rotation)
+      : calibrator_(graph, options, Threads(), rotation) {}
 
   int Passes() const { return calibrator_.passes(); }
   val Add(int pass, const val& names, const val& types, const val& dims, const val& pointers) {
@@ -89,7 +106,9 @@ val CreateWeightsCalibrator(const ModelHandle& model, const val& options) {
     const CalibratedOptions read{.weights = ReadWeightOnlyOptions(options),
                                  .feedback = options["feedback"].as<bool>(),
                                  .scale = options["scale"].as<bool>()};
-    return val(std::make_shared<WeightsCalibratorHandle>(WithFloats(*model.graph()), read));
+    const std::optional<RotationOptions> rotation = ReadRotation(options, read.weights);
+    return val(std::make_shared<WeightsCalibratorHandle>(WithFloats(*model.graph()), read,
+                                                         rotation ? &*rotation : nullptr));
   });
 }
 

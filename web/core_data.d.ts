@@ -54,6 +54,10 @@ export interface CoreWeightsOptions {
   symmetric: boolean;
   feedback: boolean;
   scale: boolean;
+  /** Whether inputs of products are rotated; '' for none. */
+  rotate: '' | 'auto' | 'always';
+  /** The largest block of a rotation. */
+  rotateSize: number;
 }
 
 export interface CoreGeneratedC {

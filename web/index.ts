@@ -216,6 +216,7 @@ export {
   type WeightsMethod,
   type WeightsOptions,
   type WeightsProgress,
+  type WeightsRotation,
   packWeights,
   quantizeDynamic,
   quantizeWeights,

@@ -109,11 +109,29 @@ void Calibrator::Show(int pass, const TensorMap& feeds) {
 }
 
 WeightsCalibrator::WeightsCalibrator(const Graph& graph, const CalibratedOptions& options,
-                                     ParallelRunner* runner)
-    : weights_(graph.Clone(), options), source_(graph.Clone()), runner_(runner) {}
+                                     ParallelRunner* runner, const RotationOptions* rotation)
+    : options_(options), weights_(graph.Clone(), options), source_(graph.Clone()), runner_(runner) {
+  if (rotation == nullptr) return;
+  rotation_.emplace(graph.Clone(), *rotation);
+  rotation_passes_ = rotation_->passes();
+  rotating_ = rotation_passes_ > 0;
+  if (!rotating_) Rotate();
+}
+
+int WeightsCalibrator::passes() const { return rotation_passes_ + weights_.passes(); }
+
+void WeightsCalibrator::Rotate() {
+  rotating_ = false;
+  source_ = rotation_->Finish(true);
+  weights_ = CalibratedWeights(source_.Clone(), options_);
+}
 
 void WeightsCalibrator::Add(int pass, const TensorMap& feeds) {
-  const std::vector<std::string>& observed = weights_.observed_values(pass);
+  const bool rotating = pass < rotation_passes_;
+  if (!rotating && rotating_) Rotate();
+  const std::vector<std::string>& observed =
+      rotating ? rotation_->observed_values(pass)
+               : weights_.observed_values(pass - rotation_passes_);
   if (pass != pass_ || !session_) {
     SessionOptions options;
     options.runner = runner_;
@@ -123,36 +141,54 @@ void WeightsCalibrator::Add(int pass, const TensorMap& feeds) {
   }
   const std::vector<Tensor> results = session_->Run(feeds);
   const auto& outputs = session_->graph().outputs();
+  const auto observe = [&](const std::string& name, const Tensor& seen) {
+    rotating ? rotation_->Observe(name, seen) : weights_.Observe(name, seen);
+  };
   for (const std::string& name : observed) {
     const auto feed = feeds.find(name);
     if (feed != feeds.end()) {
-      weights_.Observe(name, feed->second);
+      observe(name, feed->second);
       continue;
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i]->name != name) continue;
-      weights_.Observe(name, results[i]);
+      observe(name, results[i]);
       break;
     }
   }
 }
 
 bool WeightsCalibrator::Step() {
+  const bool rotating = pass_ < rotation_passes_;
   if (session_) {
     session_.reset();
-    weights_.EndPass(pass_);
+    rotating ? rotation_->EndPass(pass_) : weights_.EndPass(pass_ - rotation_passes_);
   }
-  return weights_.Step();
+  if (!rotating) return weights_.Step();
+  if (rotation_->Step()) return true;
+  if (pass_ + 1 == rotation_passes_ && rotating_) Rotate();
+  return false;
+}
+
+Graph WeightsCalibrator::Finish(FloatWeights* left) {
+  if (rotating_) Rotate();
+  return weights_.Finish(left);
 }
 
 std::string WeightsCalibrator::LayersJson() const {
   JsonWriter json;
   json.BeginArray();
   for (const CalibratedLayer& layer : weights_.layers()) {
+    const RotatedLayer* rotated = nullptr;
+    if (rotation_) {
+      for (const RotatedLayer& one : rotation_->layers()) {
+        if (one.name == layer.name) rotated = &one;
+      }
+    }
     json.BeginObject();
     json.Key("name").String(layer.name);
     json.Key("calibrated").Bool(layer.calibrated);
-    json.Key("detail").String(layer.detail);
+    json.Key("detail").String(rotated ? StrCat(rotated->detail, "; ", layer.detail) : layer.detail);
     if (layer.calibrated) {
       json.Key("before").Number(layer.before);
       json.Key("after").Number(layer.after);
@@ -161,6 +197,24 @@ std::string WeightsCalibrator::LayersJson() const {
   }
   json.EndArray();
   return json.text();
+}
+
+Graph RotateForWeights(const Graph& graph, const RotationOptions& options,
+                       std::string& layers_json) {
+  std::vector<RotatedLayer> layers;
+  Graph out = RotateWeights(graph, options, layers);
+  JsonWriter json;
+  json.BeginArray();
+  for (const RotatedLayer& layer : layers) {
+    json.BeginObject();
+    json.Key("name").String(layer.name);
+    json.Key("calibrated").Bool(false);
+    json.Key("detail").String(layer.detail);
+    json.EndObject();
+  }
+  json.EndArray();
+  layers_json = json.text();
+  return out;
 }
 
 }  // namespace requant

@@ -8,6 +8,7 @@
 
 #include "api/keep_runnable.h"
 #include "quant/quantizer.h"
+#include "quant/rotate/weight_rotation.h"
 #include "quant/weights/calibrated_weights.h"
 #include "session/session.h"
 
@@ -52,30 +53,43 @@ class Calibrator {
   std::vector<FeedType> feeds_;  // types of the latest sample
 };
 
-/// Shows samples to CalibratedWeights. It owns the float sessions that tap the products' inputs.
-/// Pass by pass, Add() comes for every sample, then Step() until it returns false; then Finish().
+/// Shows samples to CalibratedWeights, and before, if there is one, to a WeightRotation. It owns
+/// the float sessions that tap the products' inputs. Pass by pass, Add() comes for every sample,
+/// then Step() until it returns false; then Finish().
 class WeightsCalibrator {
  public:
   /// Throws kInvalidArgument for options out of range. `runner` is as in SessionOptions.
+  /// `rotation`, if given, rotates the inputs of products first.
   WeightsCalibrator(const Graph& graph, const CalibratedOptions& options,
-                    ParallelRunner* runner = nullptr);
+                    ParallelRunner* runner = nullptr, const RotationOptions* rotation = nullptr);
 
-  int passes() const { return weights_.passes(); }
-  int64_t done() const { return weights_.done(); }
-  int64_t total() const { return weights_.total(); }
+  /// With a rotation the number may change with the first Step() behind its passes.
+  int passes() const;
+  int64_t done() const { return weights_.done() + (rotation_ ? rotation_->done() : 0); }
+  int64_t total() const { return weights_.total() + (rotation_ ? rotation_->total() : 0); }
   void Add(int pass, const TensorMap& feeds);
   bool Step();
   /// The quantized model; lists in `left` what stays float. Call it once.
-  Graph Finish(FloatWeights* left) { return weights_.Finish(left); }
+  Graph Finish(FloatWeights* left);
   /// JSON: [{ name, calibrated, detail, before, after }]
   std::string LayersJson() const;
 
  private:
+  void Rotate();
+
+  CalibratedOptions options_;
+  std::optional<WeightRotation> rotation_;
+  bool rotating_ = false;  // the passes of rotation_ are not over
+  int rotation_passes_ = 0;
   CalibratedWeights weights_;
-  Graph source_;  // samples run through the graph as it was
+  Graph source_;  // samples run through the graph as it was, or with its rotations
   ParallelRunner* runner_;
   int pass_ = -1;
   std::unique_ptr<Session> session_;
 };
+
+/// RotateWeights(); `layers_json` becomes a list as of WeightsCalibrator::LayersJson.
+Graph RotateForWeights(const Graph& graph, const RotationOptions& options,
+                       std::string& layers_json);
 
 }  // namespace requant

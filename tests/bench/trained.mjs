@@ -1,6 +1,6 @@
 // Prints the tables of docs/quantization.md about trained transformers as Markdown.
 //
-//   node tests/bench/trained.mjs [--table vit|lm|weights] [--rows REGEX] [--folder build/trained]
+//   node tests/bench/trained.mjs [--table vit|lm|weights|rotations] [--rows REGEX] [--folder build/trained]
 //     [--images N] [--windows N] [--calibration N] [--ort] [--layers]
 //
 // tests/transformers/train_vit.py and train_lm.py make the networks and the texts. --images and --windows are
@@ -160,7 +160,34 @@ const weights = Object.fromEntries(
   ),
 );
 
-const tables = { vit: ['vit', common], lm: ['lm', common], weights: ['lm', weights] };
+const rotate = 'auto';
+/** Rotations, with and without samples, on blocks of two sizes. 2 bits have zero points. */
+const rotations = Object.fromEntries(
+  [4, 3, 2].flatMap((bits) =>
+    [32, 128].flatMap((blockSize) => {
+      const name = `W${bits}${bits === 2 ? ', affine' : ''}, blocks of ${blockSize}`;
+      const options = { bits, blockSize, symmetric: bits > 2 };
+      return [
+        [`${name}, nearest`, blocks(options)],
+        [`${name}, rotate`, blocks({ ...options, rotate })],
+        [`${name}, rotate: always`, blocks({ ...options, rotate: 'always' })],
+        [`${name}, gptq`, fitted(options)],
+        [`${name}, gptq, rotate`, fitted({ ...options, rotate })],
+        [`${name}, gptq, rotate: always`, fitted({ ...options, rotate: 'always' })],
+        [`${name}, awq`, fitted({ ...options, method: 'awq' })],
+        [`${name}, awq_gptq`, fitted({ ...options, method: 'awq_gptq' })],
+        [`${name}, awq_gptq, rotate`, fitted({ ...options, method: 'awq_gptq', rotate })],
+      ];
+    }),
+  ),
+);
+
+const tables = {
+  vit: ['vit', common],
+  lm: ['lm', common],
+  weights: ['lm', weights],
+  rotations: ['lm', rotations],
+};
 if (!(values.table in tables)) {
   throw new Error(`--table ${values.table}: there are ${Object.keys(tables).join(', ')}`);
 }

@@ -186,6 +186,12 @@ test('calibration lowers the error on other samples, with every method and width
         const made = await quantizeWeights(model, { ...options, calibration, method });
         const after = noise(await answers(made, feeds), want);
         assert.ok(after < 0.8 * before, `W${bits} ${method} ${symmetric}: ${before} -> ${after}`);
+        // On the samples no method does worse than rounding to nearest, which each may choose.
+        const sums = made.weightLayers.reduce(
+          (all, layer) => [all[0] + layer.before, all[1] + layer.after],
+          [0, 0],
+        );
+        assert.ok(sums[1] <= sums[0], `W${bits} ${method} ${symmetric}: ${sums}`);
         assert.deepEqual(
           made.weightLayers.map(({ name }) => name),
           ['gate', 'up', 'down'],

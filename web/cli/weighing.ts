@@ -1,7 +1,12 @@
 // The command `weights`: quantizes only weights, in blocks.
 
 import { feedsOf } from '../dataset/sample.js';
-import { type WeightsMethod, type WeightsOptions, quantizeWeights } from '../quantize/weights.js';
+import {
+  type WeightsMethod,
+  type WeightsOptions,
+  type WeightsRotation,
+  quantizeWeights,
+} from '../quantize/weights.js';
 import { oneLine } from '../report/format.js';
 import { formatBytes } from '../report/index.js';
 import {
@@ -30,6 +35,12 @@ export const weightsSpec: CommandSpec = {
     'block-size': { type: 'string', value: 'N', help: 'weights that share a scale; default 32' },
     affine: { type: 'boolean', help: 'a zero point for each block' },
     method: { type: 'string', value: 'M', help: 'with --data: gptq (default), awq or awq_gptq' },
+    rotate: {
+      type: 'string',
+      value: 'W',
+      help: 'Hadamard rotations: auto (where better) or always',
+    },
+    'rotate-size': { type: 'string', value: 'N', help: 'their largest block; default 128' },
     ...dataOptions,
     ...threadsOption,
     ...commonOptions,
@@ -47,6 +58,8 @@ export async function runWeights(
   const method = oneOf<WeightsMethod>(values, 'method', ['gptq', 'awq', 'awq_gptq']);
   const bits = (integer(values, 'bits', 2, 8) ?? 4) as NonNullable<WeightsOptions['bits']>;
   const blockSize = integer(values, 'block-size', 16) ?? 32;
+  const rotate = oneOf<WeightsRotation>(values, 'rotate', ['auto', 'always']);
+  const rotateSize = integer(values, 'rotate-size', 2, 1024);
   if (method !== undefined) required(values, 'data');
   using model = await load(file!, streams);
   const data =
@@ -64,6 +77,8 @@ export async function runWeights(
       symmetric: values['affine'] !== true,
       ...(data ? { calibration: feedsOf(data) } : {}),
       ...(method ? { method } : {}),
+      ...(rotate ? { rotate } : {}),
+      ...(rotateSize ? { rotateSize } : {}),
       onProgress: ({ phase, done, total }) =>
         progress.show(phase === 'calibrate' ? 'calibrating' : 'rounding', done, total),
     });

@@ -121,7 +121,7 @@ export class Model {
   readonly floatOperators: readonly FloatOperator[];
   /** The float operators in one line of text. */
   readonly warnings: readonly string[];
-  /** In models that {@link quantizeWeights} makes with calibration: a row for every product. Empty in others. */
+  /** In models that {@link quantizeWeights} makes with calibration or rotations: a row for every product. Empty in others. */
   readonly weightLayers: readonly WeightLayer[];
   #info: ModelInfo | undefined;
 

@@ -26,6 +26,9 @@ import { type Samples, ofSample } from './calibrate.js';
 /** How {@link quantizeWeights} rounds with calibration. */
 export type WeightsMethod = 'gptq' | 'awq' | 'awq_gptq';
 
+/** Which inputs of products {@link quantizeWeights} rotates. */
+export type WeightsRotation = 'auto' | 'always';
+
 /** Options of {@link quantizeWeights}. */
 export interface WeightsOptions {
   /** 2, 3, 4 (default) or 8. */
@@ -64,6 +67,17 @@ export interface WeightsOptions {
    * (arXiv 2306.00978). `'awq_gptq'`: both. Only with `calibration`.
    */
   method?: WeightsMethod;
+  /**
+   * Multiplies the input of products by an orthogonal block-diagonal Hadamard matrix and the weights by its inverse
+   * (QuaRot, arXiv 2404.00456; QuIP#, arXiv 2402.04396), which spreads large channels over their block. The operators
+   * before take the rotation where only a normalization by the mean square, sums or moves lie between (the residual
+   * stream of a Llama, values of attention); elsewhere Reshape and MatMul rotate at run time. `'auto'`: where the
+   * error of the products' outputs (of their weights, without `calibration`) falls by 5 %, at run time by 10.
+   * `'always'`: wherever it is possible. `weightLayers` says what was done. Left out: nowhere.
+   */
+  rotate?: WeightsRotation;
+  /** The largest block of a rotation, a power of two from 2 to 1024; smaller where it does not divide. Default 128. */
+  rotateSize?: number;
   /** The largest number of samples to use. Default all. */
   maxSamples?: number;
   /** With `calibration`: samples that were shown, then layers that were made. */
@@ -127,6 +141,8 @@ function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
       symmetric: 'boolean',
       calibration: 'any',
       method: 'string',
+      rotate: 'string',
+      rotateSize: 'integer',
       maxSamples: 'number',
       onProgress: 'function',
       signal: 'signal',
@@ -135,8 +151,19 @@ function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
   );
   const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
   const { symmetric = true, calibration, method = 'gptq', maxSamples } = options;
+  const { rotate, rotateSize = 128 } = options;
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
   checkOneOf(method, ['gptq', 'awq', 'awq_gptq'], 'options.method');
+  if (rotate !== undefined) {
+    checkOneOf(rotate, ['auto', 'always'], 'options.rotate');
+  } else if (options.rotateSize !== undefined) {
+    throw invalidArgument(
+      'rotateSize has no effect without rotate',
+      'options.rotateSize',
+      "Give rotate: 'auto', or leave rotateSize out.",
+    );
+  }
+  checkInteger(rotateSize, 1, MOST_INT, 'options.rotateSize');
   // The core decides which of these values exist.
   checkInteger(bits, 1, MOST_INT, 'options.bits');
   checkInteger(blockSize, 1, MOST_INT, 'options.blockSize');
@@ -164,6 +191,8 @@ function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
     symmetric,
     feedback: method !== 'awq',
     scale: method !== 'gptq',
+    rotate: rotate ?? '',
+    rotateSize,
   };
 }
 
@@ -196,7 +225,8 @@ async function calibrated(
   );
   try {
     const breather = new Breather(signal);
-    const passes = calibrator.call((one) => one.passes());
+    const passesNow = () => calibrator.call((one) => one.passes());
+    let passes = passesNow();
     const known = lengthOf(calibration!);
     let samples = known === undefined ? undefined : Math.min(known, maxSamples);
     const shown = (done: number) =>
@@ -238,6 +268,7 @@ async function calibrated(
         onProgress?.({ phase: 'round', done: step.done, total: step.total });
         await breather.breathe();
       }
+      passes = passesNow();
     }
     return calibrator.call((one) => one.finish());
   } finally {
@@ -250,7 +281,7 @@ async function calibrated(
  * in blocks and keeps activations in float: small files, bodies of If, Loop and Scan included.
  * Tables of embeddings have 8 bits unless `embeddings` says otherwise. `floatOperators` and `warnings` of the result list what stays float. Without `calibration` weights round to
  * nearest. With it, `weightLayers` of the result lists what was chosen for every product and its error before and
- * after; products in bodies and recurrent layers still round to nearest. The caller disposes of the result.
+ * after (with `rotate` it lists the products without samples, too); products in bodies and recurrent layers still round to nearest. The caller disposes of the result.
  *
  * @throws RequantError INVALID_ARGUMENT for options out of range, for `calibration` without samples and for NaN
  * or infinity in what products read; ABORTED.

@@ -12,20 +12,6 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMostRows = 8192;                   // of a product that is calibrated
-constexpr int64_t kBytesOfPass = int64_t{256} << 20;  // sums of products at a time
-
-/// Why the product rounds to nearest; empty if samples are to be seen.
-std::string WhyNearest(const Graph& graph, const Product& p) {
-  if (p.recurrent) return "a recurrent layer";
-  if (p.node->attributes.Int("transA", 0) != 0) return "its operand is transposed";
-  if (p.k > kMostRows) return StrCat("it has more than ", kMostRows, " rows");
-  const Value* input = p.node->inputs[0];
-  if (input->is_constant()) return "its operand is constant";
-  if (!graph.IsInput(input) && input->producer == nullptr) return "its operand is not computed";
-  return "";
-}
-
 std::string Shown(double number) {
   const auto hundredths = static_cast<int64_t>(std::llround(number * 1000));
   std::string digits = StrCat(hundredths % 1000);
@@ -40,23 +26,15 @@ CalibratedWeights::CalibratedWeights(Graph graph, const CalibratedOptions& optio
     : graph_(std::move(graph)), options_(options) {
   CheckWeightOnlyOptions(options.weights);
   BodyScope scope(graph_);
-  int64_t bytes = kBytesOfPass;
   for (const Product& p : FindProducts(scope)) {
     if (options.weights.matmul_nbits && !p.plain && !p.recurrent) continue;  // stays float
     if (p.recurrent && p.slot == 2) continue;                                // its layer is listed
-    layers_.emplace_back(p.node->name, WhyNearest(graph_, p));
+    layers_.emplace_back(p.node->name, WhyUnseen(graph_, p));
     if (!layers_.back().detail.empty()) continue;
     layers_.back().calibrated = true;
     const std::string& value = p.node->inputs[0]->name;
     readers_[value].push_back({p.node->name, layers_.size() - 1});
-    if (inputs_.contains(value)) continue;
-    inputs_.emplace(value, nullptr);
-    if (bytes + InputProducts::BytesOf(p.k) > kBytesOfPass) {
-      values_.emplace_back();
-      bytes = 0;
-    }
-    bytes += InputProducts::BytesOf(p.k);
-    values_.back().push_back(value);
+    inputs_.Watch(value, p.k);
   }
   VisitBodies(graph_, [&](const std::string& path, const Node& node, const Node&) {
     if (node.Is(Op::kMatMul) || node.Is(Op::kGemm) || IsRecurrent(node)) {
@@ -79,28 +57,9 @@ std::vector<Product> CalibratedWeights::ProductsOf(const std::string& value) {
   return products;
 }
 
-void CalibratedWeights::Observe(const std::string& value, const Tensor& seen) {
-  const int64_t k = seen.rank() > 0 ? seen.dim(seen.rank() - 1) : 0;
-  if (k == 0 || seen.count() == 0) return;
-  std::unique_ptr<InputProducts>& inputs = inputs_.at(value);
-  if (!inputs) inputs = std::make_unique<InputProducts>(k);
-  if (inputs->k() != k) {
-    Fail(ErrorCode::kShapeMismatch,
-         StrCat("value '", value, "' has rows of ", k, " and of ", inputs->k(), " numbers"),
-         {.value = value});
-  }
-  inputs->Add(seen.data<float>(), seen.count() / k);
-}
-
 void CalibratedWeights::EndPass(int pass) {
+  inputs_.CheckFinite(pass);
   for (const std::string& value : observed_values(pass)) {
-    if (const InputProducts* inputs = inputs_.at(value).get()) {
-      if (!inputs->finite()) {
-        Fail(ErrorCode::kInvalidArgument,
-             StrCat("value '", value, "' has NaN or infinity in the calibration samples"),
-             {.value = value, .hint = "leave such samples out"});
-      }
-    }
     for (const Reader& reader : readers_.at(value)) waiting_.emplace_back(value, reader);
   }
   std::reverse(waiting_.begin(), waiting_.end());
@@ -110,7 +69,7 @@ void CalibratedWeights::Scale(const std::string& value) {
   const std::vector<Product> products = ProductsOf(value);
   const bool shared = std::any_of(products.begin(), products.end(),
                                   [](const Product& p) { return p.value()->consumers.size() > 1; });
-  InputProducts& inputs = *inputs_.at(value);
+  InputProducts& inputs = *inputs_.Of(value);
   for (const Reader& reader : readers_.at(value)) {
     for (const Product& p : products) {
       if (p.node->name != reader.node) continue;
@@ -143,18 +102,26 @@ void CalibratedWeights::Scale(const std::string& value) {
 }
 
 void CalibratedWeights::Round(const std::string& value, const Reader& reader) {
-  const InputProducts& inputs = *inputs_.at(value);
+  const InputProducts& inputs = *inputs_.Of(value);
   CalibratedLayer& layer = layers_[reader.layer];
   for (const Product& p : ProductsOf(value)) {
     if (p.node->name != reader.node) continue;
     BlockedWeights blocks = RoundToBlocks(p, options_.weights, inputs.Diagonal());
+    BlockedWeights fed = blocks;
     layer.after = OutputError(p, inputs, blocks);
+    // The weighed errors count as if they were independent. Scales of least error of the weights
+    // are the better ones where that is far from true.
+    BlockedWeights unweighed = RoundToBlocks(p, options_.weights);
+    const double error = OutputError(p, inputs, unweighed);
+    if (error < layer.after) {
+      layer.after = error;
+      blocks = std::move(unweighed);
+    }
     if (options_.feedback) {
-      BlockedWeights fed = blocks;
       if (RoundWithFeedback(p, inputs, fed)) {
-        const double error = OutputError(p, inputs, fed);
-        if (error < layer.after) {
-          layer.after = error;
+        const double with_feedback = OutputError(p, inputs, fed);
+        if (with_feedback < layer.after) {
+          layer.after = with_feedback;
           blocks = std::move(fed);
           layer.detail = StrCat(layer.detail, layer.detail.empty() ? "" : "; ", "error feedback");
         }
@@ -170,15 +137,14 @@ bool CalibratedWeights::Step() {
   const auto [value, reader] = waiting_.back();
   waiting_.pop_back();
   ++done_;
-  std::unique_ptr<InputProducts>& inputs = inputs_.at(value);
-  if (!inputs) {
+  if (inputs_.Of(value) == nullptr) {
     layers_[reader.layer].calibrated = false;
     layers_[reader.layer].detail = "no sample came to it";
   } else {
     const bool first = readers_.at(value).front().node == reader.node;
     if (first) Scale(value);
     Round(value, reader);
-    if (readers_.at(value).back().node == reader.node) inputs.reset();
+    if (readers_.at(value).back().node == reader.node) inputs_.Drop(value);
   }
   return true;
 }

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ir/graph.h"
 #include "quant/weights/blocks.h"
-#include "quant/weights/input_products.h"
+#include "quant/weights/product_inputs.h"
 #include "quant/weights/scale_inputs.h"
 #include "tensor/tensor.h"
 
@@ -42,13 +41,12 @@ class CalibratedWeights {
 
   const Graph& graph() const { return graph_; }
   /// Each pass over all samples observes some of the values: sums of products take much memory.
-  int passes() const { return static_cast<int>(values_.size()); }
-  const std::vector<std::string>& observed_values(int pass) const {
-    return values_[static_cast<size_t>(pass)];
-  }
-  /// `seen` is [..., k]. Throws kInvalidArgument for NaN and infinity, naming the value.
-  void Observe(const std::string& value, const Tensor& seen);
-  /// Ends a pass: makes the integers of the products that read its values.
+  int passes() const { return inputs_.passes(); }
+  const std::vector<std::string>& observed_values(int pass) const { return inputs_.values(pass); }
+  /// As ProductInputs::Observe.
+  void Observe(const std::string& value, const Tensor& seen) { inputs_.Observe(value, seen); }
+  /// Ends a pass: makes the integers of the products that read its values. Throws kInvalidArgument
+  /// for NaN and infinity, naming the value.
   void EndPass(int pass);
   /// Makes the integers of a product; returns false when there is none left in this pass.
   bool Step();
@@ -70,9 +68,8 @@ class CalibratedWeights {
   Graph graph_;
   CalibratedOptions options_;
   std::vector<CalibratedLayer> layers_;
-  std::vector<std::vector<std::string>> values_;                  // by pass
-  std::map<std::string, std::vector<Reader>> readers_;            // by value
-  std::map<std::string, std::unique_ptr<InputProducts>> inputs_;  // by value
+  std::map<std::string, std::vector<Reader>> readers_;  // by value
+  ProductInputs inputs_;
   std::vector<std::pair<std::string, Reader>> waiting_;
   std::map<std::string, BlockedWeights> made_;  // by the name of the weights
   int64_t done_ = 0;

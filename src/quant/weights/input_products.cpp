@@ -55,6 +55,30 @@ void InputProducts::Scale(const std::vector<double>& factors) {
   }
 }
 
+void InputProducts::Map(size_t size, const std::function<void(double*)>& map) {
+  std::vector<double> square(size * size), column(size);
+  const auto at = [&](size_t i, size_t j) -> double& {
+    return sums_[RowOf(static_cast<int64_t>(std::max(i, j))) + std::min(i, j)];
+  };
+  const auto k = static_cast<size_t>(k_);
+  for (size_t top = 0; top < k; top += size) {
+    for (size_t left = 0; left <= top; left += size) {
+      for (size_t i = 0; i < size; ++i) {
+        double* row = square.data() + i * size;
+        for (size_t j = 0; j < size; ++j) row[j] = at(top + i, left + j);
+        map(row);
+      }
+      for (size_t j = 0; j < size; ++j) {
+        for (size_t i = 0; i < size; ++i) column[i] = square[i * size + j];
+        map(column.data());
+        for (size_t i = 0; i < size; ++i) {
+          if (left < top || j <= i) at(top + i, left + j) = column[i];
+        }
+      }
+    }
+  }
+}
+
 bool InputProducts::finite() const {
   return std::all_of(sums_.begin(), sums_.end(), [](double sum) { return std::isfinite(sum); });
 }

@@ -1,7 +1,9 @@
 // Second moments of a product's input over all rows of all samples.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace requant {
@@ -14,6 +16,9 @@ class InputProducts {
   void Add(const float* rows, int64_t count);
   /// Makes the sums those of inputs whose channels are multiplied by these factors.
   void Scale(const std::vector<double>& factors);
+  /// Makes the sums those of inputs of which every run of `size` numbers, which divides k, is
+  /// mapped by a linear function; it overwrites a run.
+  void Map(size_t size, const std::function<void(double*)>& map);
   /// Adds the sums of other rows.
   void Add(const InputProducts& other);
 
@@ -24,7 +29,7 @@ class InputProducts {
   /// E[x_i x_j].
   double Moment(int64_t i, int64_t j) const;
   std::vector<double> Diagonal() const;
-  /// E[|x_i|].
+  /// E[|x_i|]; of inputs before Map().
   std::vector<double> Magnitudes() const;
   /// E[(e x)^2] of a row e of k numbers.
   double Power(const std::vector<double>& e) const;

@@ -1,6 +1,7 @@
 #include "quant/weights/products.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "quant/weights/table_rows.h"
@@ -9,6 +10,17 @@ namespace requant {
 
 bool IsRecurrent(const Node& node) {
   return node.Is(Op::kLSTM) || node.Is(Op::kGRU) || node.Is(Op::kRNN);
+}
+
+bool IsRotation(const Tensor& matrix) {
+  if (matrix.dtype() != DType::kFloat32 || matrix.rank() != 2) return false;
+  const int64_t size = matrix.dim(0);
+  if (matrix.dim(1) != size || size < 2 || !std::has_single_bit(static_cast<uint64_t>(size))) {
+    return false;
+  }
+  const auto length = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+  const auto values = matrix.values<float>();
+  return std::all_of(values.begin(), values.end(), [&](float x) { return std::fabs(x) == length; });
 }
 
 namespace {
@@ -74,6 +86,7 @@ std::vector<Product> FindProducts(const BodyScope& scope) {
     if (!node->Is(Op::kMatMul) && !node->Is(Op::kGemm)) continue;
     const Tensor* weights = scope.ConstantOf(node->input(1));
     if (weights == nullptr || weights->dtype() != DType::kFloat32 || weights->rank() != 2) continue;
+    if (IsRotation(*weights)) continue;
     const bool transposed = node->attributes.Int("transB", 0) != 0;
     Product product;
     product.node = node.get();
@@ -123,7 +136,7 @@ void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out, const Keeps
     if (node->has_subgraph() || (keep && keep(scope.PathOf(*node)))) continue;
     for (size_t slot = 0; slot < node->inputs.size(); ++slot) {
       const Tensor* weights = scope.ConstantOf(node->inputs[slot]);
-      if (weights == nullptr || !AreWeights(*weights)) continue;
+      if (weights == nullptr || !AreWeights(*weights) || IsRotation(*weights)) continue;
       ++out.total;
       std::string reason = WhyFloat(scope, *node, slot, *weights, plain_only, embeddings);
       if (reason.empty()) continue;

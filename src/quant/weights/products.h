@@ -33,7 +33,11 @@ struct Product {
 };
 
 bool IsRecurrent(const Node& node);
-/// Those of the graph of `scope`, without its bodies.
+/// Whether the constant is a square matrix of elements that all are +-1/sqrt(size), with a size
+/// that is a power of two, as those by which rotations multiply (quant/rotate). It costs less than
+/// a rounding would.
+bool IsRotation(const Tensor& matrix);
+/// Those of the graph of `scope`, without its bodies and without rotations.
 std::vector<Product> FindProducts(const BodyScope& scope);
 /// Whether some graph, bodies included, has recurrent layers to quantize.
 bool HasRecurrent(BodyScope& scope);
@@ -61,9 +65,9 @@ std::pair<Value*, Value*> DerivePair(BodyScope& scope, const Product& p, const c
   return {first, second};
 }
 
-/// Lists the weights that stay float, those in bodies as well. `plain_only`: products with transA,
-/// alpha or beta have no form. `keep`: operators that the list leaves out. `embeddings`: tables of
-/// rows are quantized.
+/// Lists the weights that stay float, those in bodies as well, but no rotations. `plain_only`:
+/// products with transA, alpha or beta have no form. `keep`: operators that the list leaves out.
+/// `embeddings`: tables of rows are quantized.
 void ListFloat(BodyScope& scope, bool plain_only, FloatWeights& out,
                const KeepsFloat& keep = nullptr, bool embeddings = true);
 
