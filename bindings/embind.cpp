@@ -110,6 +110,7 @@ val OperatorFunctions(const Graph& graph) {
   }
   if (NeedsRaising(graph)) add(kRaiseOpset.entry());
   if (HasType(graph, IsFloat8)) add(kFloat8ToFloat.entry());
+  if (HasType(graph, IsText)) add(kTextOf.entry());
   for (const Pass& pass : PassTable()) {
     if (pass.may_apply && pass.may_apply(graph)) add(reinterpret_cast<const void*>(pass.run));
   }
@@ -254,6 +255,7 @@ EMSCRIPTEN_BINDINGS(requant) {
 /// A plain export, since calls through Embind make garbage. Returns 0, or 1 when the run failed.
 extern "C" EMSCRIPTEN_KEEPALIVE int run_bound(requant::bindings::Bound* bound) {
   try {
+    requant::bindings::BeginRun();
     bound->session->Run(bound->run);
     return 0;
   } catch (...) {

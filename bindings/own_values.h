@@ -22,6 +22,7 @@ inline std::string Text(const val& object, const char* key) {
 /// Calls the function and throws for an error that it returns.
 template <typename... Arguments>
 val CallUser(const val& function, ErrorCode code, Arguments&&... arguments) {
+  const TextHold hold;
   val result = function(std::forward<Arguments>(arguments)...);
   if (Has(result, "error")) {
     const val error = result["error"];

@@ -22,6 +22,11 @@ inline std::string PlanOf(const Session& session) {
   return program ? kProgramJson(session) : PlanJson(session.plan());
 }
 
+/// Strings of the runs before this one are not needed any more.
+inline void BeginRun() {
+  if (kBeginTextRun.loaded()) kBeginTextRun();
+}
+
 class SessionHandle {
  public:
   explicit SessionHandle(std::unique_ptr<Session> session) : session_(std::move(session)) {}
@@ -33,6 +38,7 @@ class SessionHandle {
   emscripten::val Run(const emscripten::val& names, const emscripten::val& types,
                       const emscripten::val& dims, const emscripten::val& pointers) {
     return Guard([&] {
+      BeginRun();
       results_.clear();
       results_ = session_->Run(ReadFeeds(names, types, dims, pointers));
       return ResultsToJs(session_->graph(), results_);
@@ -60,6 +66,7 @@ class SessionHandle {
   /// Does what run_bound does, and reports errors.
   emscripten::val RunBound(double id) {
     return Guard([&] {
+      BeginRun();
       session_->Run(reinterpret_cast<Bound*>(Pointer(id))->run);
       return emscripten::val::undefined();
     });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "session_handle.h"
+#include "texts.h"
 
 namespace requant {
 namespace {
@@ -21,6 +22,7 @@ class StateHandle {
 
   val Run(const val& names, const val& types, const val& dims, const val& pointers) {
     return Guard([&] {
+      BeginRun();
       results_.clear();
       results_ = state_.Run(ReadFeeds(names, types, dims, pointers));
       return ResultsToJs(state_.session().graph(), results_);
@@ -132,4 +134,5 @@ extern "C" EMSCRIPTEN_KEEPALIVE void bind_state() {
       .function("get", &StateHandle::Get)
       .function("load", &StateHandle::Load);
   emscripten::function("createState", &CreateState);
+  bindings::BindTexts();
 }

@@ -304,6 +304,10 @@ export interface Core {
     pairs: readonly { past: string; present: string; axis: number; once: boolean }[],
     room: number,
   ): CoreState | Failure;
+  /** Exists after loadOperators(). Writes the handles of strings, which are as bytesOf() gives them. */
+  putTexts(packed: number, size: number, count: number, handles: number): undefined | Failure;
+  /** Exists after loadOperators(). The strings of handles, as bytesOf() gives them. */
+  getTexts(handles: number, count: number): CoreBlob | Failure;
   // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
   weightsOnly(model: CoreModel, options: CoreWeightsOptions): CoreWeights | Failure;

@@ -189,7 +189,7 @@ export type {
   SubstitutionPass,
   SubstitutionReport,
 } from './analyze/substitute.js';
-export { packSequence, unpackSequence } from './base/sequence.js';
+export { packSequence, unpackMaps, unpackSequence } from './base/sequence.js';
 export { Tensor } from './base/tensor.js';
 export type { TensorDataMap, TensorInput, TensorType } from './base/tensor.js';
 export type { TensorLike } from './base/tensor_like.js';

@@ -42,5 +42,6 @@
 #include "session/session.h"
 #include "session/state.h"
 #include "tensor/half.h"
+#include "tensor/text.h"
 #include "tflite/read.h"
 #include "train/trainer.h"

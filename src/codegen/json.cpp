@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "codegen/codegen.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -79,18 +80,21 @@ void Writer::Type(const ValueType& type) {
 
 void Writer::Constant(const Tensor& tensor) {
   Type({tensor.dtype(), ToSymbolic(tensor.shape())});
+  const bool texts = IsText(tensor.dtype());
   const bool large = static_cast<size_t>(tensor.count()) > max_numbers_;
   if (large && !whole_) {
     json_.EndObject();
     return;
   }
   json_.Key("data");
-  if (large) {
+  if (large && !texts) {
     json_.String(Base64(static_cast<const uint8_t*>(tensor.raw()), tensor.bytes()));
   } else {
     json_.BeginArray();
     for (int64_t i = 0; i < tensor.count(); ++i) {
-      if (IsFloat(tensor.dtype())) {
+      if (texts) {
+        json_.String(TextOf(static_cast<const uint64_t*>(tensor.raw())[i]));
+      } else if (IsFloat(tensor.dtype())) {
         json_.Number(tensor.AsDouble(i));
       } else {
         json_.Int(tensor.AsInt64(i));

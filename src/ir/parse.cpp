@@ -8,6 +8,7 @@
 #include "ir/scanner.h"
 #include "ir/text.h"
 #include "tensor/half.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -157,6 +158,14 @@ void Parser::AppendElement(DType dtype, const Number& number, std::vector<uint8_
 Tensor Parser::ReadData(DType dtype, const Shape& shape) {
   if (Accept("<")) Wrong("the constant was left out when this text was printed");
   Expect("{");
+  if (IsText(dtype)) {
+    std::vector<std::string> texts;
+    while (!Accept("}")) {
+      if (!texts.empty()) Expect(",");
+      texts.push_back(Quoted());
+    }
+    return TextTensor(texts, shape);
+  }
   std::vector<uint8_t> bytes;
   size_t count = 0;
   while (!Accept("}")) {

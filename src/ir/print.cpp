@@ -5,6 +5,7 @@
 #include "base/number_text.h"
 #include "base/str_cat.h"
 #include "ir/text.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -103,6 +104,8 @@ std::string ElementText(const Tensor& tensor, int64_t i) {
     }
     case DType::kUint64:
       return std::to_string(tensor.data<uint64_t>()[i]);
+    case DType::kString:
+      return Quote(kTextOf(static_cast<const uint64_t*>(tensor.raw())[i]));
     default:
       return std::to_string(tensor.AsInt64(i));
   }

@@ -26,9 +26,19 @@ struct Needs {
   bool late = false;
 };
 
-void CollectLocations(Message tensor, Needs& needs) {
+void CollectFromTensor(Message tensor, Needs& needs) {
+  using Tag = onnx_tags::TensorProto;
   using Entry = onnx_tags::StringStringEntryProto;
-  ForEach(tensor, onnx_tags::TensorProto::kExternalData, [&](Message entry) {
+  while (tensor.Next()) {
+    const Tag tag = tensor.tag<Tag>();
+    if (tag == Tag::kDataType && tensor.Int32() == static_cast<int>(DType::kString)) {
+      needs.late = true;
+    }
+    if (tag != Tag::kExternalData) {
+      if (tag != Tag::kDataType) tensor.Skip();
+      continue;
+    }
+    Message entry = tensor.Child();
     std::string key;
     std::string value;
     while (entry.Next()) {
@@ -44,7 +54,7 @@ void CollectLocations(Message tensor, Needs& needs) {
       }
     }
     if (key == "location") needs.files.insert(value);
-  });
+  }
 }
 
 void CollectFromSparse(Message sparse, Needs& needs) {
@@ -53,7 +63,7 @@ void CollectFromSparse(Message sparse, Needs& needs) {
   while (sparse.Next()) {
     const Tag tag = sparse.tag<Tag>();
     if (tag == Tag::kValues || tag == Tag::kIndices) {
-      CollectLocations(sparse.Child(), needs);
+      CollectFromTensor(sparse.Child(), needs);
     } else {
       sparse.Skip();
     }
@@ -68,7 +78,7 @@ void CollectFromNode(Message node, int depth, Needs& needs) {
     while (attribute.Next()) {
       switch (attribute.tag<Tag>()) {
         case Tag::kTensor:
-          CollectLocations(attribute.Child(), needs);
+          CollectFromTensor(attribute.Child(), needs);
           break;
         case Tag::kSparseTensor:
           CollectFromSparse(attribute.Child(), needs);
@@ -90,7 +100,7 @@ void CollectFromGraph(Message graph, int depth, Needs& needs) {
   while (graph.Next()) {
     switch (graph.tag<Tag>()) {
       case Tag::kInitializer:
-        CollectLocations(graph.Child(), needs);
+        CollectFromTensor(graph.Child(), needs);
         break;
       case Tag::kSparseInitializer:
         CollectFromSparse(graph.Child(), needs);

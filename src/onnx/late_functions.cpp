@@ -1,4 +1,5 @@
 #include "onnx/local_functions.h"
+#include "onnx/text_data.h"
 
 namespace requant {
 
@@ -8,5 +9,7 @@ const LateFunction<decltype(ExpandCall)> kExpandCall{ExpandCall, "ExpandCall"};
 const LateFunction<decltype(RaiseNode)> kRaiseNode{RaiseNode, "RaiseNode"};
 const LateFunction<decltype(ReadSparseTensor)> kReadSparseTensor{ReadSparseTensor,
                                                                  "ReadSparseTensor"};
+const LateFunction<decltype(ReadTexts)> kReadTexts{ReadTexts, "ReadTexts"};
+const LateFunction<decltype(WriteTexts)> kWriteTexts{WriteTexts, "WriteTexts"};
 
 }  // namespace requant

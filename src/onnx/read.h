@@ -20,7 +20,7 @@ struct ReadOptions {
 /// bodies, named `call/inner`, and sparse tensors become dense ones.
 ///
 /// Throws kInvalidModel (damaged bytes, missing or doubled values, wrong sizes, a cycle, a
-/// recursive function), kUnsupported (sequences, strings, opset < 1) or kInvalidArgument (an
+/// recursive function), kUnsupported (maps, opset < 1) or kInvalidArgument (an
 /// external file that was not given), naming node and value.
 Graph ReadOnnx(const SharedBytes& file, const ReadOptions& options = {});
 

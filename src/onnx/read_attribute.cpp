@@ -22,8 +22,6 @@ std::optional<AttributeType> UnreadKind(onnx_tags::AttributeProto tag) {
       return AttributeType::kGraphs;
     case Tag::kSparseTensors:
       return AttributeType::kSparseTensors;
-    case Tag::kTypeProto:
-      return AttributeType::kTypeProto;
     case Tag::kTypeProtos:
       return AttributeType::kTypeProtos;
     default:
@@ -46,6 +44,7 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
   std::string text;
   std::optional<protozero::data_view> tensor;
   std::optional<protozero::data_view> graph;
+  std::optional<protozero::data_view> value_type;
   std::vector<int64_t> numbers;
   std::vector<float> reals;
   std::vector<std::string> texts;
@@ -95,6 +94,10 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         if (graph) InvalidFile(StrCat("attribute '", name, "' has two graphs"));
         graph = message.View();
         present.insert(AttributeType::kGraph);
+        break;
+      case Tag::kTypeProto:
+        value_type = message.View();
+        present.insert(AttributeType::kTypeProto);
         break;
       case Tag::kRefAttrName:
         reference = message.String();
@@ -150,6 +153,11 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         error.AddNode(label);
         throw;
       }
+    case AttributeType::kTypeProto:
+      // Of Optional, whose type is the number of a dtype from here on.
+      if (!value_type || op_type != "Optional") break;
+      return attributes.Set(name, static_cast<int64_t>(ReadTypeProto(Message(*value_type),
+                                                                     StrCat(label, ".", name))));
     case AttributeType::kGraph:
       if (!graph) InvalidFile(StrCat("attribute '", name, "' has no graph"), {.node = label});
       return attributes.Set(name, subgraphs.ReadSubgraph(Message(*graph)));

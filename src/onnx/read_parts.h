@@ -38,6 +38,9 @@ struct ValueInfo {
 /// values, and containers of sequences other than optional ones.
 ValueInfo ReadValueInfo(Message message);
 
+/// The dtype of a TypeProto, with the bits of containers (tensor/dtype.h). Throws as ReadValueInfo.
+DType ReadTypeProto(Message message, const std::string& what);
+
 /// The largest nesting of subgraphs; a file with more is refused.
 constexpr int kDeepestSubgraph = 64;
 

@@ -80,7 +80,7 @@ ValueType ReadType(Message message, const std::string& value_name, uint8_t aroun
     const uint8_t bit = tag == Tag::kSequenceType   ? kSequenceBit
                         : tag == Tag::kOptionalType ? kOptionalBit
                                                     : 0;
-    // The result of ZipMap is a tensor here (ops/ml/features.cpp).
+    // The maps of ZipMap are a sequence of tensors here (ops/ml/labels.cpp).
     if (tag == Tag::kMapType && around == kSequenceBit) {
       message.Skip();
       continue;
@@ -107,6 +107,10 @@ ValueType ReadType(Message message, const std::string& value_name, uint8_t aroun
 }
 
 }  // namespace
+
+DType ReadTypeProto(Message message, const std::string& what) {
+  return ReadType(message, what, 0).dtype;
+}
 
 ValueInfo ReadValueInfo(Message message) {
   using Tag = onnx_tags::ValueInfoProto;

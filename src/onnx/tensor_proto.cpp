@@ -5,6 +5,8 @@
 
 #include "base/checked_math.h"
 #include "onnx/tags.h"
+#include "onnx/text_data.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -204,8 +206,7 @@ DType DTypeFromNumber(int64_t number, const std::string& value_name) {
   }
   if (DTypeBits(dtype) == 0) {
     Fail(ErrorCode::kUnsupported,
-         StrCat("value '", value_name, "' has element type ", number,
-                dtype == DType::kString ? " (string)" : "", ", which is not supported"),
+         StrCat("value '", value_name, "' has element type ", number, ", which is not supported"),
          {.value = value_name, .hint = "cut that part of the model off before loading it"});
   }
   return dtype;
@@ -221,7 +222,10 @@ NamedTensor ReadTensorMessage(Message message, const SharedBytes& file,
                        !parts.doubles.empty() || !parts.uint64s.empty();
     if (typed && (parts.raw || parts.external)) Invalid(parts, "has its data twice");
     Tensor tensor;
-    if (parts.external) {
+    if (IsText(dtype)) {
+      if (parts.raw || parts.external) Invalid(parts, "has strings as raw bytes");
+      tensor = kReadTexts(message, parts.dims);
+    } else if (parts.external) {
       tensor = FromExternal(parts, dtype, bytes, external);
     } else if (parts.raw) {
       tensor = Tensor::View(dtype, parts.dims, *parts.raw, file.owner);

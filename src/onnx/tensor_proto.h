@@ -19,7 +19,7 @@ struct NamedTensor {
 };
 
 /// Reads one TensorProto out of `file`. Throws kInvalidModel for dims that do not fit the data, and
-/// kUnsupported for strings, complex numbers and unknown types, naming `what` or the tensor.
+/// kUnsupported for complex numbers and unknown types, naming `what` or the tensor.
 NamedTensor ReadTensorMessage(Message message, const SharedBytes& file,
                               const ExternalFiles& external, const std::string& what);
 

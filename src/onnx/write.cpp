@@ -7,6 +7,8 @@
 #include "base/str_cat.h"
 #include "ir/verify.h"
 #include "onnx/tags.h"
+#include "onnx/text_data.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -43,6 +45,10 @@ std::string TensorBytes(const std::string& name, const Tensor& tensor) {
   for (const int64_t dim : tensor.shape()) writer.Int(Tag::kDims, dim);
   writer.Int(Tag::kDataType, static_cast<int64_t>(tensor.dtype()));
   if (!name.empty()) writer.Bytes(Tag::kName, name);
+  if (IsText(tensor.dtype())) {
+    kWriteTexts(tensor, out);
+    return out;
+  }
   writer.Bytes(Tag::kRawData, {static_cast<const char*>(tensor.raw()), tensor.bytes()});
   return out;
 }
@@ -73,16 +79,16 @@ std::string ShapeBytes(const SymbolicShape& shape) {
   return out;
 }
 
-std::string ValueInfoBytes(const Value& value) {
+std::string TypeBytes(const ValueType& value_type) {
   using Tag = onnx_tags::TypeProto;
-  const auto bits = static_cast<uint8_t>(value.type.dtype);
+  const auto bits = static_cast<uint8_t>(value_type.dtype);
   const bool contained = bits >= kOptionalBit;
   std::string tensor_type;
   Writer tensor_writer(tensor_type);
   tensor_writer.Int(onnx_tags::TensorTypeProto::kElemType, bits & (kOptionalBit - 1));
   // The shape of a container is that of its bytes.
-  if (value.type.shape && !contained) {
-    tensor_writer.Bytes(onnx_tags::TensorTypeProto::kShape, ShapeBytes(*value.type.shape));
+  if (value_type.shape && !contained) {
+    tensor_writer.Bytes(onnx_tags::TensorTypeProto::kShape, ShapeBytes(*value_type.shape));
   }
   std::string type;
   Writer(type).Bytes(Tag::kTensorType, tensor_type);
@@ -95,10 +101,18 @@ std::string ValueInfoBytes(const Value& value) {
   };
   wrap(kSequenceBit, Tag::kSequenceType);
   wrap(kOptionalBit, Tag::kOptionalType);
+  return type;
+}
+
+std::string ValueInfoBytes(const Value& value) {
   std::string out;
   Writer writer(out);
   writer.Bytes(onnx_tags::ValueInfoProto::kName, value.name);
-  if (value.type.dtype != DType::kUndefined) writer.Bytes(onnx_tags::ValueInfoProto::kType, type);
+  // ZipMap gives maps in a file; readers know that from the operator.
+  const bool maps = value.producer && value.producer->op_type == "ZipMap";
+  if (value.type.dtype != DType::kUndefined && !maps) {
+    writer.Bytes(onnx_tags::ValueInfoProto::kType, TypeBytes(value.type));
+  }
   return out;
 }
 
@@ -183,6 +197,11 @@ std::string NodeBytes(const Node& node) {
       const std::span<Value* const> captured(node.inputs.data() + next, (*body)->captured);
       next += captured.size();
       AttributeWriter{attribute}(Reconnected(**body, captured));
+    } else if (name == "type" && node.op_type == "Optional") {
+      // The reader has made it a number.
+      const auto dtype = static_cast<DType>(node.attributes.Int(name, 0));
+      attribute.Bytes(onnx_tags::AttributeProto::kTypeProto, TypeBytes({dtype, std::nullopt}));
+      AttributeWriter{attribute}.Type(AttributeType::kTypeProto);
     } else {
       std::visit(AttributeWriter{attribute}, value);
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -44,6 +45,16 @@ void WriteMemory(JsonWriter& json, const char* key, const Session& session) {
   json.Key("lowerBound").Int(static_cast<int64_t>(memory.arena_lower_bound));
   json.Key("packedWeights").Int(static_cast<int64_t>(memory.packed_weights));
   json.EndObject();
+}
+
+/// The elements as numbers; strings as 1 where they are the expected ones, else 0.
+std::vector<float> ComparedNumbers(const Tensor& tensor, const Tensor& expected) {
+  if (!IsText(tensor.dtype())) return tensor.ToFloats();
+  const std::vector<std::string_view> texts = TextsOf(tensor);
+  const std::vector<std::string_view> wanted = TextsOf(expected);
+  std::vector<float> out;
+  for (size_t i = 0; i < texts.size(); ++i) out.push_back(texts[i] == wanted[i] ? 1 : 0);
+  return out;
 }
 
 }  // namespace
@@ -133,8 +144,8 @@ SampleResult Comparer::Add(const TensorMap& feeds, int64_t label) {
                   " in the float model and ", ShapeToString(actual.shape()), " in the other"),
            {.value = outputs_[i].name});
     }
-    const std::vector<float> e = expected.ToFloats();
-    const std::vector<float> a = actual.ToFloats();
+    const std::vector<float> e = ComparedNumbers(expected, expected);
+    const std::vector<float> a = ComparedNumbers(actual, expected);
     outputs_[i].error.Add(e, a);
     for (size_t part = 0; part < outputs_[i].errors_of_parts.size(); ++part) {
       const OutputParts& parts = outputs_[i].parts;

@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "tensor/text.h"
 #include "tensor/token_rows.h"
 
 namespace requant {
@@ -45,7 +46,7 @@ const Value& InputOf(const Graph& graph, const std::string& name) {
 
 /// The axis of the tokens of an input, given or found.
 int TokenAxis(const Value& input, int given) {
-  if (!input.type.shape || DTypeBits(input.type.dtype) < 8) {
+  if (!input.type.shape || DTypeBits(input.type.dtype) < 8 || IsText(input.type.dtype)) {
     Fail(ErrorCode::kUnsupported,
          StrCat("input '", input.name, "' of type ", TypeToString(input.type),
                 " cannot be remembered"),

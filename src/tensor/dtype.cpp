@@ -19,7 +19,7 @@ constexpr Row kRows[] = {
     {DType::kInt16, "int16", 16},
     {DType::kInt32, "int32", 32},
     {DType::kInt64, "int64", 64},
-    {DType::kString, "string", 0},
+    {DType::kString, "string", 64},
     {DType::kBool, "bool", 8},
     {DType::kFloat16, "float16", 16},
     {DType::kFloat64, "float64", 64},

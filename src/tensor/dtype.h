@@ -17,7 +17,7 @@ enum class DType : uint8_t {
   kInt16 = 5,
   kInt32 = 6,
   kInt64 = 7,
-  kString = 8,  // known by name only, never loaded
+  kString = 8,  // handles of 8 bytes (tensor/text.h)
   kBool = 9,    // one byte, 0 or 1
   kFloat16 = 10,
   kFloat64 = 11,
@@ -39,7 +39,7 @@ enum class DType : uint8_t {
 inline constexpr uint8_t kSequenceBit = 128;
 inline constexpr uint8_t kOptionalBit = 64;
 
-/// Bits of one element; 0 for kUndefined and kString.
+/// Bits of one element; 0 for kUndefined.
 int DTypeBits(DType dtype);
 /// Bytes of `count` elements, rounded up: 4-bit types take half a byte each, 2-bit types a quarter.
 /// Throws on overflow.

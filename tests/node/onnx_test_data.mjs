@@ -108,21 +108,10 @@ export function dataSets(test) {
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
-/** The kinds of types, and the operators, that a model file mentions (fields of onnx.proto). */
+/** The operators that a model file mentions (fields of onnx.proto), and whether one of them trains. */
 function contents(bytes) {
-  const types = new Set();
   const operators = new Set();
   let training = false;
-  const readType = (type) =>
-    fields(type, (field, value) => {
-      if (field === 1) fields(value, (inner, number) => inner === 1 && types.add(number));
-      if (field === 4) types.add('sequence');
-      if (field === 5) types.add('map');
-      if (field === 9) types.add('optional');
-      if (field === 4 || field === 9) fields(value, (inner, of) => inner === 1 && readType(of));
-    });
-  const readInfo = (info) => fields(info, (field, value) => field === 2 && readType(value));
-  const readTensor = (tensor) => fields(tensor, (field, value) => field === 2 && types.add(value));
   const readNode = (node) => {
     let operator = '';
     let domain = '';
@@ -136,23 +125,16 @@ function contents(bytes) {
       fields(value, (inner, item) => {
         if (inner === 1) name = text(item);
         if (inner === 3) number = item;
-        if (inner === 5) readTensor(item);
         if (inner === 6) readGraph(item);
       });
       attributes.set(name, number);
     });
     operators.add(domain ? `${domain}::${operator}` : operator);
     if (attributes.get('training_mode') === 1) training = true;
-    if (operator.startsWith('Cast') && attributes.has('to')) types.add(attributes.get('to'));
   };
-  const readGraph = (graph) =>
-    fields(graph, (field, value) => {
-      if (field === 1) readNode(value);
-      if (field === 5) readTensor(value);
-      if (field === 11 || field === 12 || field === 13) readInfo(value);
-    });
+  const readGraph = (graph) => fields(graph, (field, value) => field === 1 && readNode(value));
   fields(bytes, (field, value) => field === 7 && readGraph(value));
-  return { types, operators, training };
+  return { operators, training };
 }
 
 const RANDOM = ['RandomNormal', 'RandomUniform', 'Bernoulli', 'Multinomial'];
@@ -172,13 +154,10 @@ const WRONG_DATA = [
 /** The reason why a test is out of scope, or ''. */
 export function outOfScope(test) {
   if (WRONG_DATA.includes(test.name)) return 'wrong data';
-  const { types, operators, training } = contents(
+  const { operators, training } = contents(
     new Uint8Array(readFileSync(path.join(test.folder, 'model.onnx'))),
   );
-  const has = (...names) => names.some((name) => types.has(name));
   const domains = [...operators].filter((name) => name.includes('::'));
-  if (has(8) || operators.has('StringNormalizer')) return 'strings';
-  if (has('map')) return 'maps';
   if (
     training ||
     domains.some((name) => name.includes('preview.training')) ||

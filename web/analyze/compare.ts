@@ -10,7 +10,7 @@ import {
 } from '../base/options.js';
 import { Tensor } from '../base/tensor.js';
 import type { CoreComparer } from '../core.js';
-import { type Feeds, Handle, call, ownFeeds, withFeeds } from '../engine/heap.js';
+import { type Feeds, Handle, call, ownFeeds, withNumbers } from '../engine/heap.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
@@ -136,7 +136,7 @@ function addSample(
     checkOptions(sample, sampleKinds, 'the sample');
     const { feeds, label } = sample as CompareSample;
     checkLabel(label, classes);
-    const result = withFeeds(comparer.core, feeds, (coreFeeds) =>
+    const result = withNumbers(comparer.core, feeds, (coreFeeds) =>
       comparer.call((object) => object.add(...coreFeeds, label ?? -1)),
     );
     if (label !== undefined && result.floatTop1 < 0) {

@@ -1,6 +1,7 @@
 import { RequantError, invalidArgument } from './errors.js';
-import { Tensor, bytesOf, elementCount, tensorFromBytes } from './tensor.js';
+import { Tensor, bytesOf, bytesPerElement, elementCount, tensorFromBytes } from './tensor.js';
 import { checkTensor } from './tensor_like.js';
+import { unpackTexts } from './texts.js';
 import { typeNumbers, typeOfNumber } from './type_numbers.js';
 
 const MOST_RANK = 64;
@@ -22,8 +23,9 @@ export function packSequence(tensors: readonly Tensor[]): Tensor<'uint8'> {
   if (!Array.isArray(tensors as unknown))
     throw invalidArgument('tensors must be an array', 'tensors');
   tensors.forEach((tensor, at) => checkTensor(tensor, `tensors[${at}]`));
+  const contents = tensors.map(({ data }) => bytesOf(data));
   const size = tensors.reduce(
-    (sum, { dims, data }) => sum + WORD * (2 + dims.length) + padded(data.byteLength),
+    (sum, { dims }, item) => sum + WORD * (2 + dims.length) + padded(contents[item]!.length),
     WORD,
   );
   const bytes = new Uint8Array(size);
@@ -34,13 +36,13 @@ export function packSequence(tensors: readonly Tensor[]): Tensor<'uint8'> {
     at += WORD;
   };
   put(tensors.length);
-  for (const { type, dims, data } of tensors) {
+  tensors.forEach(({ type, dims }, item) => {
     put(typeNumbers[type]);
     put(dims.length);
     dims.forEach(put);
-    bytes.set(bytesOf(data), at);
-    at += padded(data.byteLength);
-  }
+    bytes.set(contents[item]!, at);
+    at += padded(contents[item]!.length);
+  });
   return new Tensor('uint8', bytes, [size]);
 }
 
@@ -70,10 +72,44 @@ export function unpackSequence(sequence: Tensor): Tensor[] {
     const type = number >= 64 ? 'uint8' : typeOfNumber(number);
     if (!type) throw new RequantError('UNSUPPORTED', `a tensor of element type ${number}`);
     const dims = Array.from({ length: next(MOST_RANK) }, () => next(Number.MAX_SAFE_INTEGER));
-    const size = elementCount(dims) * new Tensor(type, []).data.BYTES_PER_ELEMENT;
+    if (type === 'string') {
+      const found = unpackTexts(bytes.subarray(at), elementCount(dims));
+      if (!found) throw bad();
+      tensors.push(new Tensor(type, found.texts, dims));
+      at += padded(found.size);
+      continue;
+    }
+    const size = elementCount(dims) * bytesPerElement(type);
     if (at + padded(size) > bytes.length) throw bad();
     tensors.push(tensorFromBytes(type, bytes.slice(at, at + size), dims));
     at += padded(size);
   }
   return tensors;
+}
+
+/**
+ * The maps that a model's ZipMap returned, as scikit-learn's classifiers have it: for each row the scores by
+ * class label. Labels are strings, or bigints as in an int64 tensor.
+ *
+ * @throws RequantError INVALID_ARGUMENT for another tensor.
+ * @example
+ * const { label, probabilities } = await session.run({ features });
+ * const [first] = unpackMaps(probabilities);
+ * console.log(first.get(label.data[0]));
+ */
+export function unpackMaps(maps: Tensor): Map<string | bigint, number>[] {
+  const [keys, values, rest] = unpackSequence(maps);
+  const labels = keys && (keys.type === 'string' || keys.type === 'int64') ? keys.data : undefined;
+  const fits = labels && keys?.dims.length === 1 && values?.type === 'float32' && !rest;
+  if (!fits || values.dims.length !== 2 || values.dims[1] !== labels.length) {
+    throw invalidArgument('the tensor holds no maps', 'maps');
+  }
+  const scores = values.data as Float32Array;
+  return Array.from({ length: values.dims[0]! }, (_, row) => {
+    const map = new Map<string | bigint, number>();
+    (labels as readonly (string | bigint)[]).forEach((label, column) => {
+      map.set(label, scores[row * labels.length + column]!);
+    });
+    return map;
+  });
 }

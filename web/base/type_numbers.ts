@@ -9,6 +9,7 @@ export const typeNumbers: Readonly<Record<TensorType, number>> = {
   int16: 5,
   int32: 6,
   int64: 7,
+  string: 8,
   bool: 9,
   float16: 10,
   float64: 11,

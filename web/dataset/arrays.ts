@@ -9,6 +9,7 @@ import {
   type TensorType,
   bytesOf,
   elementCount,
+  bytesPerElement,
   tensorFromBytes,
 } from '../base/tensor.js';
 import { checkTensor } from '../base/tensor_like.js';
@@ -136,7 +137,8 @@ export function arraySamples(
 /** Reads little-endian numbers without a header as one array of samples: [N, ...dims]. */
 export function parseRaw(bytes: Uint8Array, type: TensorType, dims: readonly number[]): Tensor {
   checkBytes(bytes);
-  const element = tensorFromBytes(type, new Uint8Array(8), [1]).data.BYTES_PER_ELEMENT;
+  if (type === 'string') throw invalidArgument('raw bytes are no strings', 'type');
+  const element = bytesPerElement(type);
   const size = elementCount(dims) * element;
   if (size === 0 || bytes.length === 0 || bytes.length % size !== 0) {
     throw invalidArgument(

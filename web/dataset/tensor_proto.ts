@@ -5,7 +5,13 @@
 import { RequantError } from '../base/errors.js';
 import { checkBytes } from '../base/options.js';
 import { isSmallFloat } from '../base/half.js';
-import { Tensor, type TensorType, elementCount, tensorFromBytes } from '../base/tensor.js';
+import {
+  Tensor,
+  type TensorType,
+  bytesPerElement,
+  elementCount,
+  tensorFromBytes,
+} from '../base/tensor.js';
 import { typeOfNumber } from '../base/type_numbers.js';
 
 function damaged(what: string): RequantError {
@@ -74,8 +80,8 @@ function readRepeated<T>(reader: Reader, wire: number, values: T[], read: (from:
 const signed = (from: Reader) => BigInt.asIntN(64, from.varint());
 
 function fromRaw(type: TensorType, raw: Uint8Array, dims: number[]): Tensor {
-  const wanted =
-    elementCount(dims) * tensorFromBytes(type, new Uint8Array(8), [1]).data.BYTES_PER_ELEMENT;
+  if (type === 'string') throw damaged('it has strings as raw data');
+  const wanted = elementCount(dims) * bytesPerElement(type);
   if (raw.length !== wanted) throw damaged(`${raw.length} bytes of data instead of ${wanted}`);
   return tensorFromBytes(type, new Uint8Array(raw), dims);
 }
@@ -83,8 +89,8 @@ function fromRaw(type: TensorType, raw: Uint8Array, dims: number[]): Tensor {
 /**
  * Reads one serialized TensorProto.
  *
- * @throws RequantError INVALID_ARGUMENT for damaged bytes, UNSUPPORTED for strings and other element types
- * that the engine lacks and for data in another file.
+ * @throws RequantError INVALID_ARGUMENT for damaged bytes, UNSUPPORTED for element types that the engine lacks
+ * and for data in another file.
  */
 export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Tensor } {
   checkBytes(bytes);
@@ -92,6 +98,7 @@ export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Ten
   const dims: number[] = [];
   const floats: number[] = [];
   const ints: bigint[] = [];
+  const texts: string[] = [];
   let number = 0;
   let name = '';
   let raw: Uint8Array | undefined;
@@ -122,6 +129,9 @@ export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Ten
       case 11:
         readRepeated(reader, wire, ints, (from) => from.varint());
         break;
+      case 6:
+        texts.push(new TextDecoder('utf-8', { ignoreBOM: true }).decode(reader.chunk()));
+        break;
       case 8:
         name = new TextDecoder().decode(reader.chunk());
         break;
@@ -147,14 +157,11 @@ export function parseTensorProto(bytes: Uint8Array): { name: string; tensor: Ten
   if (dims.some((dim) => dim < 0)) throw damaged('a negative dimension');
   if (raw) return { name, tensor: fromRaw(type, raw, dims) };
   const size = elementCount(dims);
-  const given = type === 'float32' || type === 'float64' ? floats.length : ints.length;
+  const isReal = type === 'float32' || type === 'float64';
+  const given = (type === 'string' ? texts : isReal ? floats : ints).length;
   if (given !== size) throw damaged(`${given} elements instead of ${size}`);
-  const values =
-    type === 'float32' || type === 'float64'
-      ? floats
-      : type === 'int64' || type === 'uint64'
-        ? ints
-        : ints.map(Number);
+  if (type === 'string') return { name, tensor: new Tensor(type, texts, dims) };
+  const values = isReal ? floats : type === 'int64' || type === 'uint64' ? ints : ints.map(Number);
   // The field of small floats has bit patterns.
   if (isSmallFloat(type)) {
     const array = type.startsWith('float8') ? Uint8Array : Uint16Array;

@@ -8,6 +8,9 @@ import { type Place, placeOf } from '../base/tensor_place.js';
 import type { Core, CoreBlob, CoreFeeds, CoreObject, CoreResult, Failure } from '../core.js';
 import { forgetCore } from './load_core.js';
 
+// Bytes of a string in a tensor of the core.
+const HANDLE = 8;
+
 /**
  * Whether a core has crashed. A trap may leave its memory in any state, so nothing of it can be used any
  * more.
@@ -87,6 +90,26 @@ export function copyIn(core: Core, bytes: Uint8Array): number {
   const pointer = allocate(core, bytes.length);
   core.HEAPU8.set(bytes, pointer);
   return pointer;
+}
+
+/** Copies a tensor's elements into the core's memory; the caller frees the copy or hands it over. */
+export function copyTensor(core: Core, tensor: Tensor): number {
+  if (tensor.type !== 'string') return copyIn(core, viewOf(tensor));
+  const data = tensor.data as string[];
+  const bytes = bytesOf(data);
+  const handles = copyIn(core, new Uint8Array(data.length * HANDLE));
+  // A core without the functions has no model with strings, and refuses the tensor for its type.
+  if (typeof core.putTexts !== 'function') return handles;
+  const packed = copyIn(core, bytes);
+  try {
+    call(core, () => core.putTexts(packed, bytes.length, data.length, handles));
+    return handles;
+  } catch (error) {
+    free(core, handles);
+    throw error;
+  } finally {
+    free(core, packed);
+  }
 }
 
 /** Copies bytes out of the core's memory. */
@@ -240,7 +263,7 @@ export function withFeeds<T>(core: Core, given: Feeds, action: (feeds: CoreFeeds
         pointers.push(place.pointer);
         continue;
       }
-      const copy = copyIn(core, viewOf(tensor));
+      const copy = copyTensor(core, tensor);
       copies.push(copy);
       pointers.push(copy);
     }
@@ -250,18 +273,38 @@ export function withFeeds<T>(core: Core, given: Feeds, action: (feeds: CoreFeeds
   }
 }
 
-/** Copies a result of the core into a tensor of its own. */
-export function toTensor(core: Core, result: CoreResult): Tensor {
-  return tensorFromBytes(
-    result.type as TensorType,
-    copyOut(core, result.pointer, result.size),
-    Array.from(result.dims),
-  );
+/** As withFeeds, for what takes numbers only. Throws UNSUPPORTED for strings. */
+export function withNumbers<T>(core: Core, feeds: Feeds, action: (feeds: CoreFeeds) => T): T {
+  for (const [name, { type }] of Object.entries(ownFeeds(feeds))) {
+    if (type !== 'string') continue;
+    throw new RequantError(
+      'UNSUPPORTED',
+      `the feed "${name}" has strings, which only sessions run`,
+      {
+        value: name,
+        hint: 'Cut off the operators that read strings, and give the rest of the model numbers.',
+      },
+    );
+  }
+  return withFeeds(core, feeds, action);
 }
 
-/** Copies a result of the core into a tensor that stays in the core's memory. */
+/** Copies a result of the core into a tensor of its own. */
+export function toTensor(core: Core, result: CoreResult): Tensor {
+  const bytes =
+    result.type === 'string'
+      ? takeBlob(
+          core,
+          call(core, () => core.getTexts(result.pointer, result.size / HANDLE)),
+        )
+      : copyOut(core, result.pointer, result.size);
+  return tensorFromBytes(result.type as TensorType, bytes, Array.from(result.dims));
+}
+
+/** Copies a result of the core into a tensor that stays in the core's memory; strings leave it. */
 export function toEngineTensor(core: Core, result: CoreResult): Tensor {
   const type = result.type as TensorType;
+  if (type === 'string') return toTensor(core, result);
   const dims = Array.from(result.dims);
   const size = byteLength(type, dims);
   const block = allocate(core, size);

@@ -1,10 +1,10 @@
 // What crosses between the core and functions of users: tensors, types, errors.
 
 import { RequantError, invalidArgument, show } from '../base/errors.js';
-import { Tensor, bytesOf } from '../base/tensor.js';
+import { Tensor } from '../base/tensor.js';
 import type { Core } from '../core.js';
 import type { CoreGivenTensor, CoreTensor, UserFailure } from '../core_own.js';
-import { copyIn, toTensor } from '../engine/heap.js';
+import { copyTensor, toTensor } from '../engine/heap.js';
 
 /** Type and shape of a value. A dimension is a number, a name or null (not known). */
 export interface OperandType {
@@ -28,8 +28,7 @@ export function toCore(core: Core, tensor: unknown, what: string): CoreGivenTens
   if (!(tensor instanceof Tensor)) {
     throw invalidArgument(`${what} must be a Tensor, not ${show(tensor)}`, what);
   }
-  const { type, dims, data } = tensor;
-  return { type, dims: [...dims], pointer: copyIn(core, bytesOf(data)) };
+  return { type: tensor.type, dims: [...tensor.dims], pointer: copyTensor(core, tensor) };
 }
 
 /** Calls a function of the user and turns what it throws into what the core understands. */

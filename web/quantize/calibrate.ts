@@ -4,7 +4,7 @@ import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../bas
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkMaxSamples, checkOptions } from '../base/options.js';
 import type { CoreCalibrator } from '../core.js';
-import { type Feeds, type Handle, withFeeds } from '../engine/heap.js';
+import { type Feeds, type Handle, withNumbers } from '../engine/heap.js';
 import { arrived, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';
@@ -44,7 +44,7 @@ export function ofSample(error: unknown, index: number): unknown {
 
 function add(calibrator: Handle<CoreCalibrator>, pass: number, feeds: Feeds, index: number): void {
   try {
-    withFeeds(calibrator.core, feeds, (coreFeeds) =>
+    withNumbers(calibrator.core, feeds, (coreFeeds) =>
       calibrator.call((object) => object.add(pass, ...coreFeeds)),
     );
   } catch (error) {

@@ -11,7 +11,7 @@ import {
   free,
   makeDisposable,
   takeBlob,
-  withFeeds,
+  withNumbers,
 } from '../engine/heap.js';
 import { arrived, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
@@ -89,7 +89,7 @@ export class Calibration {
    */
   add(pass: number, feeds: Feeds): void {
     this.#checkPass(pass);
-    withFeeds(this.#handle.core, feeds, (core) =>
+    withNumbers(this.#handle.core, feeds, (core) =>
       this.#handle.call((object) => object.add(pass, ...core)),
     );
   }
@@ -104,7 +104,7 @@ export class Calibration {
     this.#checkUse();
     checkKind(index, 'integer', 'index');
     checkInteger(index, 0, Number.MAX_SAFE_INTEGER, 'index');
-    withFeeds(this.#handle.core, firstOfAll, (core) =>
+    withNumbers(this.#handle.core, firstOfAll, (core) =>
       this.#handle.call((object) => object.probe(index, ...core)),
     );
   }

@@ -17,7 +17,7 @@ import type {
   CoreWeightsOptions,
   Failure,
 } from '../core.js';
-import { type Feeds, Handle, call, withFeeds } from '../engine/heap.js';
+import { type Feeds, Handle, call, withNumbers } from '../engine/heap.js';
 import { loadTools } from '../engine/load_core.js';
 import { arrived } from '../model/load_model.js';
 import { type FloatOperator, Model, type WeightLayer } from '../model/model.js';
@@ -203,7 +203,7 @@ function showSample(
   at: number,
 ) {
   try {
-    withFeeds(calibrator.core, feeds, (coreFeeds) =>
+    withNumbers(calibrator.core, feeds, (coreFeeds) =>
       calibrator.call((object) => object.add(pass, ...coreFeeds)),
     );
   } catch (error) {

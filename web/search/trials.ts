@@ -5,6 +5,7 @@ import { Breather, items, lengthOf } from '../base/abort.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { median } from '../base/median.js';
 import { checkOptions } from '../base/options.js';
+import { bytesOf } from '../base/tensor.js';
 import type { Feeds } from '../engine/heap.js';
 import { type Metric, type Outputs, numbersOf } from '../metrics/metric.js';
 import type { Model } from '../model/model.js';
@@ -86,7 +87,7 @@ export class Trials {
     if (known) return known;
     this.#float ??= await InferenceSession.create(this.#model);
     const outputs = await this.#float.run(feeds);
-    const bytes = Object.values(outputs).reduce((sum, { data }) => sum + data.byteLength, 0);
+    const bytes = Object.values(outputs).reduce((sum, { data }) => sum + bytesOf(data).length, 0);
     if (this.#bytes + bytes <= MOST_KEPT) {
       this.#kept.set(index, outputs);
       this.#bytes += bytes;

@@ -13,7 +13,7 @@ import {
   toTensor,
   viewOf,
 } from '../engine/heap.js';
-import { CoreRun } from './core_run.js';
+import { CoreRun, refuseTexts } from './core_run.js';
 import { type Targets, checkTarget } from './fetches.js';
 
 /** Repeated runs with tensors that stay; {@link InferenceSession.bind} makes it. */
@@ -57,6 +57,7 @@ export class BoundRun {
     try {
       for (const result of this.#run.results) {
         if (targets && !targets.has(result.name)) continue;
+        if (result.type === 'string') refuseTexts(`output "${result.name}"`, result.name);
         const target = targets?.get(result.name);
         const make = staysInEngine(result.name) ? toEngineTensor : toTensor;
         const tensor = target?.tensor ?? make(core, result);

@@ -1,5 +1,6 @@
 // Runs feeds of one kind repeatedly: their memory in the core, and that of the results, stays.
 
+import { RequantError } from '../base/errors.js';
 import type { Core, CoreResult, CoreSession } from '../core.js';
 import {
   type Handle,
@@ -32,6 +33,8 @@ export class CoreRun {
   constructor(handle: Handle<CoreSession>, feeds: OwnFeeds) {
     const tensors = Object.values(feeds);
     const names = Object.keys(feeds);
+    const text = names.find((name) => feeds[name]!.type === 'string');
+    if (text !== undefined) refuseTexts(`feed "${text}"`, text);
     const types = tensors.map(({ type }) => type);
     const dims = tensors.map((tensor) => [...tensor.dims]);
     const bound = handle.call((session) => session.bind(names, types, dims));
@@ -98,6 +101,14 @@ export class CoreRun {
     unbind(this.#handle, this.#health, this.#id);
     this.#id = 0;
   }
+}
+
+/** Throws UNSUPPORTED: the memory of strings does not stay. */
+export function refuseTexts(what: string, name: string): never {
+  throw new RequantError('UNSUPPORTED', `the ${what} has strings, which cannot be bound`, {
+    value: name,
+    hint: 'Use InferenceSession.run instead.',
+  });
 }
 
 function unbind(handle: Handle<CoreSession>, health: Health, id: number): void {

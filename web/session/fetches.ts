@@ -44,7 +44,7 @@ function targetOf(name: string, given: unknown): Target | null {
   if (given === null || given === undefined) return null;
   const tensor = tensorOf(given, `fetch "${name}"`, name);
   // Elements in a plain array would be copied, and the copy would be filled.
-  if (tensor && ArrayBuffer.isView((given as Tensor).data))
+  if (tensor && (tensor.type === 'string' || ArrayBuffer.isView((given as Tensor).data)))
     return { tensor, given: given as Tensor };
   throw invalidArgument(
     `the fetch "${name}" must be a Tensor or null, not ${show(given)}`,
@@ -116,6 +116,11 @@ export function checkTarget(
   if (target.data.length !== target.size) throw lostData(`fetch "${name}"`, name);
 }
 
+function fillTexts(target: Tensor, texts: Tensor): void {
+  const to = target.data as string[];
+  (texts.data as string[]).forEach((text, at) => (to[at] = text));
+}
+
 /** @internal Copies results that are outside of the core into their targets, and returns these in their place. */
 export function fillTargets(
   outputs: Record<string, Tensor>,
@@ -123,9 +128,10 @@ export function fillTargets(
 ): Record<string, Tensor> {
   for (const [name, target] of targets ?? []) {
     if (!target) continue;
-    const { type, dims, data } = outputs[name]!;
-    checkTarget({ name, type, dims }, target.tensor);
-    bytesOf(target.tensor.data).set(bytesOf(data));
+    const output = outputs[name]!;
+    checkTarget({ name, type: output.type, dims: output.dims }, target.tensor);
+    if (output.type === 'string') fillTexts(target.tensor, output);
+    else bytesOf(target.tensor.data).set(bytesOf(output.data));
     outputs[name] = target.given;
   }
   return outputs;
@@ -147,7 +153,8 @@ export function takeResults(
     const target = targets?.get(result.name);
     if (target) {
       checkTarget(result, target.tensor);
-      copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
+      if (result.type === 'string') fillTexts(target.tensor, toTensor(core, result));
+      else copyOutInto(core, result.pointer, bytesOf(target.tensor.data));
     }
     outputs[result.name] =
       target?.given ?? (staysInEngine(result.name) ? toEngineTensor : toTensor)(core, result);

@@ -89,6 +89,8 @@ export class LocalExecutor implements Executor {
 
   // Feeds with the names, types and shapes of the last ones reuse the run that was prepared for those.
   #compute(feeds: OwnFeeds): readonly CoreResult[] {
+    const tensors = Object.values(feeds);
+    if (tensors.some(({ type }) => type === 'string')) return this.#computeOnce(feeds);
     if (!this.#last?.fits(feeds)) {
       this.#last?.dispose();
       this.#last = undefined;
@@ -100,9 +102,13 @@ export class LocalExecutor implements Executor {
       }
     }
     if (this.#last?.alive) {
-      this.#last.run(Object.values(feeds).map(viewOf));
+      this.#last.run(tensors.map(viewOf));
       return this.#last.results;
     }
+    return this.#computeOnce(feeds);
+  }
+
+  #computeOnce(feeds: OwnFeeds): readonly CoreResult[] {
     return withFeeds(this.#handle.core, feeds, (coreFeeds) =>
       this.#handle.call((session) => session.run(...coreFeeds)),
     );

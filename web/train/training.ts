@@ -7,7 +7,7 @@ import { checkOptions, withoutUndefined } from '../base/options.js';
 import { pick } from '../base/schema.js';
 import { shuffled } from '../base/shuffle.js';
 import type { Core, CoreTrainer } from '../core.js';
-import { Handle, call, copyIn, free, takeBlob, withFeeds } from '../engine/heap.js';
+import { Handle, call, copyIn, free, takeBlob, withNumbers } from '../engine/heap.js';
 import type { Model } from '../model/model.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import { type BestEpoch, type Checkpoint, readCheckpoint, writeCheckpoint } from './checkpoint.js';
@@ -159,7 +159,7 @@ export class Training {
     const { feeds, label } = sample;
     const handle = (this.#trainer ??= this.#start(label !== undefined));
     ofSample(index, () =>
-      withFeeds(this.#core, feeds, (coreFeeds) =>
+      withNumbers(this.#core, feeds, (coreFeeds) =>
         handle.call((trainer) => trainer.add(...coreFeeds, label ?? -1)),
       ),
     );

@@ -60,7 +60,10 @@ async function floatOutputsOf(
   const known = kept.bySample.get(index);
   if (known) return known;
   const outputs = await held.floatSession!.run(await samples.feeds(index, preparation));
-  const bytes = Object.values(outputs).reduce((sum, { data }) => sum + data.byteLength, 0);
+  const bytes = Object.values(outputs).reduce(
+    (sum, { data }) => sum + (Array.isArray(data) ? 8 * data.length : data.byteLength),
+    0,
+  );
   if (kept.bytes + bytes < MOST_KEPT) {
     kept.bySample.set(index, outputs);
     kept.bytes += bytes;

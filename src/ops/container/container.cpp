@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -44,6 +45,38 @@ class Reader {
   size_t left_;
 };
 
+Tensor TextItem(Reader& reader, const Shape& shape, size_t elements) {
+  Reader::Check(elements <= reader.left() / kWord);
+  std::vector<size_t> sizes;
+  size_t all = 0;
+  for (size_t i = 0; i < elements; ++i) {
+    const int64_t size = reader.Next();
+    Reader::Check(size >= 0 && static_cast<uint64_t>(size) <= reader.left());
+    sizes.push_back(static_cast<size_t>(size));
+    all = CheckedAdd(all, sizes.back());
+  }
+  Reader::Check(all <= reader.left());
+  const auto* from = reinterpret_cast<const char*>(reader.Take(CheckedMul(Words(all), kWord)));
+  std::vector<std::string> texts;
+  for (const size_t size : sizes) {
+    texts.emplace_back(from, size);
+    from += size;
+  }
+  return TextTensor(texts, shape);
+}
+
+/// The bytes of an item's elements in a container.
+std::string TextBytes(const Tensor& item) {
+  std::string sizes;
+  std::string all;
+  for (const std::string_view text : TextsOf(item)) {
+    const auto size = static_cast<int64_t>(text.size());
+    sizes.append(reinterpret_cast<const char*>(&size), kWord);
+    all += text;
+  }
+  return sizes + all;
+}
+
 }  // namespace
 
 DType ContentOf(DType dtype) {
@@ -69,6 +102,10 @@ std::vector<Tensor> ItemsOf(const Tensor& container) {
       Reader::Check(shape.back() >= 0);
       elements = CheckedMul(elements, static_cast<size_t>(shape.back()));
     }
+    if (IsText(dtype)) {
+      items.push_back(TextItem(reader, std::move(shape), elements));
+      continue;
+    }
     const size_t bytes = DTypeBytes(dtype, elements);
     Reader::Check(bytes <= reader.left());
     items.push_back(Tensor::Unowned(dtype, std::move(shape), reader.Take(Words(bytes) * kWord)));
@@ -78,6 +115,8 @@ std::vector<Tensor> ItemsOf(const Tensor& container) {
 
 Tensor ContainerOf(DType dtype, const std::vector<Tensor>& items) {
   size_t words = 1;
+  std::vector<std::string> texts(items.size());
+  size_t index = 0;
   for (const Tensor& item : items) {
     if (DTypeBits(item.dtype()) < 8) {
       Fail(
@@ -85,7 +124,10 @@ Tensor ContainerOf(DType dtype, const std::vector<Tensor>& items) {
           StrCat(RQ_LATE_TEXT("a sequence of "), DTypeName(item.dtype()), RQ_LATE_TEXT(" tensors")),
           {.hint = RQ_LATE_TEXT("cast them to 8 bits before")});
     }
-    words = CheckedAdd(words, CheckedAdd(item.shape().size() + 2, Words(item.bytes())));
+    std::string& text = texts[index++];
+    if (IsText(item.dtype())) text = TextBytes(item);
+    const size_t bytes = IsText(item.dtype()) ? text.size() : item.bytes();
+    words = CheckedAdd(words, CheckedAdd(item.shape().size() + 2, Words(bytes)));
   }
   Tensor out(dtype, {static_cast<int64_t>(CheckedMul(words, kWord))});
   auto* at = static_cast<uint8_t*>(out.raw());
@@ -94,12 +136,16 @@ Tensor ContainerOf(DType dtype, const std::vector<Tensor>& items) {
     at += kWord;
   };
   put(static_cast<int64_t>(items.size()));
+  index = 0;
   for (const Tensor& item : items) {
+    const std::string& text = texts[index++];
     put(static_cast<int64_t>(item.dtype()));
     put(item.rank());
     for (const int64_t dim : item.shape()) put(dim);
-    if (item.bytes() > 0) std::memcpy(at, item.raw(), item.bytes());
-    at += Words(item.bytes()) * kWord;
+    const size_t bytes = IsText(item.dtype()) ? text.size() : item.bytes();
+    const void* from = IsText(item.dtype()) ? text.data() : item.raw();
+    if (bytes > 0) std::memcpy(at, from, bytes);
+    at += Words(bytes) * kWord;
   }
   return out;
 }

@@ -2,8 +2,9 @@
 // moves, keeps or frees tensors treats them as it treats any other.
 //
 // Little-endian int64 words: the number of items, then of each item its dtype (tensor/dtype.h), its
-// rank, its dimensions, and its bytes, padded to whole words. An optional value is a sequence of at
-// most one item. web/base/sequence.ts reads and writes the form, too.
+// rank, its dimensions, and its bytes, padded to whole words. The bytes of strings are a word with
+// the size of each, then all their bytes in a row. An optional value is a sequence of at most one
+// item. web/base/sequence.ts reads and writes the form, too.
 #pragma once
 
 #include <vector>
@@ -29,7 +30,8 @@ DType ContentOf(DType dtype);
 /// The type of a container: its size is open.
 inline std::optional<SymbolicShape> ContainerShape() { return SymbolicShape{Dim()}; }
 
-/// The items, as views of the bytes. Throws kInvalidArgument for bytes of another form.
+/// The items, as views of the bytes, or with strings of their own. Throws kInvalidArgument for
+/// bytes of another form.
 std::vector<Tensor> ItemsOf(const Tensor& container);
 /// A container of that dtype (SequenceOf, OptionalOf). Throws kUnsupported for items of fewer than
 /// 8 bits.

@@ -7,11 +7,26 @@
 namespace requant {
 namespace {
 
+/// The type of the content where there is none: an attribute, which the reader has made a number.
+DType DeclaredContent(const AttributeMap& attributes) {
+  const int64_t type = attributes.Int("type", 0);
+  if (type > 0 && type < 256 && !IsOptional(static_cast<DType>(type))) {
+    return static_cast<DType>(type);
+  }
+  Fail(ErrorCode::kInvalidModel, RQ_LATE_TEXT("Optional without an input has no type"));
+}
+
 void InferOptional(InferContext& context) {
-  SetOutput(context, 0, OptionalOf(context.inputs[0].dtype), ContainerShape());
+  const DType content =
+      context.has(0) ? context.inputs[0].dtype : DeclaredContent(context.attributes());
+  SetOutput(context, 0, OptionalOf(content), ContainerShape());
 }
 
 void EvaluateOptional(EvalContext& context) {
+  if (!context.has(0)) {
+    context.outputs[0] = ContainerOf(OptionalOf(DeclaredContent(context.attributes())), {});
+    return;
+  }
   const Tensor& content = context.input(0);
   context.outputs[0] = ContainerOf(OptionalOf(content.dtype()), {content});
 }
@@ -54,7 +69,7 @@ void EvaluateHas(EvalContext& context) {
 }
 
 constexpr OpDef kRows[] = {
-    {"Optional", "", 15, 1, 1, 1, InferOptional, EvaluateOptional, QuantRule::kFloat},
+    {"Optional", "", 15, 0, 1, 1, InferOptional, EvaluateOptional, QuantRule::kFloat},
     {"OptionalGetElement", "", 15, 1, 1, 1, InferGet, EvaluateGet, QuantRule::kFloat},
     {"OptionalHasElement", "", 15, 0, 1, 1, InferHas, EvaluateHas, QuantRule::kFloat},
 };

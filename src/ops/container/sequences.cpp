@@ -206,7 +206,7 @@ void EvaluateJoinItems(EvalContext& context) {
   for (Tensor& item : items) {
     Shape own = item.shape();
     if (stacks) own.insert(own.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-    item = Tensor::Unowned(item.dtype(), own, item.raw());
+    item = item.Reshaped(own);
     Shape common = own;
     if (own.size() > axis) {
       length += own[axis];

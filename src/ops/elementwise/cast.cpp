@@ -11,6 +11,7 @@
 #include "ops/infer_util.h"
 #include "ops/table.h"
 #include "tensor/half.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -139,6 +140,8 @@ Tensor CastTensor(const Tensor& input, DType to, bool saturate) {
          StrCat("cannot cast ", DTypeName(input.dtype()), " to ", DTypeName(to)));
   }
   if (input.dtype() == to) return input;
+  if (IsText(input.dtype())) return CastTensor(kNumbersOfTexts(input, to), to, saturate);
+  if (IsText(to)) return kTextsOfNumbers(input);
   Tensor out(to, input.shape());
   const auto count = static_cast<size_t>(input.count());
   if (IsHalf(input.dtype()) && to == DType::kFloat32) {

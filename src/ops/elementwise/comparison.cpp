@@ -4,9 +4,11 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/elementwise/binary_classes.h"
+#include "ops/elementwise/equal_texts.h"
 #include "ops/elementwise/float_loops.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -25,8 +27,10 @@ constexpr Classes<bool> kComparisons[] = {
 };
 
 void InferComparison(InferContext& context) {
-  const bool bools = context.node.op_type == "Equal" && context.inputs[0].dtype == DType::kBool;
-  if (!bools) RequireNumeric(context, 0);
+  const DType dtype = context.inputs[0].dtype;
+  const bool any = context.node.op_type == "Equal" && (dtype == DType::kBool || IsText(dtype));
+  if (!any) RequireNumeric(context, 0);
+  if (IsText(dtype)) RequireSameDType(context, 0, 1);
   ElementwiseBroadcast(context);
   if (!context.outputs.empty()) context.outputs[0].dtype = DType::kBool;
 }
@@ -34,6 +38,7 @@ void InferComparison(InferContext& context) {
 void EvaluateComparison(EvalContext& context) {
   const Tensor& a = context.input(0);
   const Tensor& b = context.input(1);
+  if (IsText(a.dtype())) return kEqualTexts(context);
   Tensor out(DType::kBool, BroadcastShapes(a.shape(), b.shape()));
   for (const Classes<bool>& row : kComparisons) {
     if (context.node.op_type != row.name) continue;

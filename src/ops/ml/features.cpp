@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "base/error.h"
 #include "base/late_text.h"
@@ -16,11 +15,6 @@
 
 namespace requant {
 namespace {
-
-[[noreturn]] void RefuseTexts(const Node& node) {
-  Fail(ErrorCode::kUnsupported, StrCat(node.op_type, RQ_LATE_TEXT(" of texts")),
-       {.hint = RQ_LATE_TEXT("give numbers to the model, and look texts up in JavaScript")});
-}
 
 void InferFloats(InferContext& context) {
   RequireFeatures(context);
@@ -212,124 +206,6 @@ void EvaluateImputer(EvalContext& context) {
   context.outputs[0] = CastTensor(out, x.dtype());
 }
 
-// --- OneHotEncoder, LabelEncoder
-
-void InferOneHotEncoder(InferContext& context) {
-  RequireFeatures(context);
-  const std::vector<int64_t> cats = context.attributes().Ints("cats_int64s");
-  if (cats.empty()) RefuseTexts(context.node);
-  std::optional<SymbolicShape> shape = context.inputs[0].shape;
-  if (shape) shape->emplace_back(static_cast<int64_t>(cats.size()));
-  SetOutput(context, 0, DType::kFloat32, shape);
-}
-
-void EvaluateOneHotEncoder(EvalContext& context) {
-  const Tensor x = CastTensor(context.input(0), DType::kInt64);
-  const std::vector<int64_t> cats = context.attributes().Ints("cats_int64s");
-  const bool zeros = context.attributes().Int("zeros", 1) != 0;
-  Shape shape = x.shape();
-  shape.push_back(static_cast<int64_t>(cats.size()));
-  Tensor out(DType::kFloat32, shape);
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const int64_t value = x.data<int64_t>()[i];
-    const auto found = std::find(cats.begin(), cats.end(), value);
-    if (found != cats.end()) {
-      out.data<float>()[i * shape.back() + (found - cats.begin())] = 1;
-    } else if (!zeros) {
-      Fail(ErrorCode::kInvalidArgument,
-           StrCat(RQ_LATE_TEXT("OneHotEncoder has no category "), value));
-    }
-  }
-  context.outputs[0] = out;
-}
-
-/// A list that the attributes give as `<what>_int64s`, `<what>_floats` or `<what>_tensor`; empty:
-/// texts.
-Tensor ListOf(const AttributeMap& attributes, const char* ints, const char* floats,
-              const char* tensor) {
-  if (attributes.Has(ints)) return Tensor::Vector(attributes.Ints(ints));
-  if (attributes.Has(floats)) return Tensor::Vector(attributes.Floats(floats));
-  const Tensor* given = attributes.TensorValue(tensor);
-  return given ? *given : Tensor();
-}
-
-struct LabelMap {
-  Tensor keys, values;
-};
-
-LabelMap ReadLabelMap(const Node& node) {
-  LabelMap map{ListOf(node.attributes, "keys_int64s", "keys_floats", "keys_tensor"),
-               ListOf(node.attributes, "values_int64s", "values_floats", "values_tensor")};
-  if (map.keys.empty() || map.values.empty()) RefuseTexts(node);
-  if (map.keys.count() != map.values.count()) {
-    Fail(ErrorCode::kInvalidModel,
-         StrCat(RQ_LATE_TEXT("LabelEncoder has "), map.keys.count(), RQ_LATE_TEXT(" keys and "),
-                map.values.count(), RQ_LATE_TEXT(" values")));
-  }
-  return map;
-}
-
-void InferLabelEncoder(InferContext& context) {
-  RequireNumeric(context, 0);
-  SetOutput(context, 0, ReadLabelMap(context.node).values.dtype(), context.inputs[0].shape);
-}
-
-/// The value of keys that are missing. ONNX's default is -0 for floats and -1 for integers.
-double MissingLabel(const AttributeMap& attributes, DType dtype) {
-  const Tensor* given = attributes.TensorValue("default_tensor");
-  if (given && given->count() == 1) return given->AsDouble(0);
-  if (IsFloat(dtype)) return attributes.Float("default_float", -0.0F);
-  return static_cast<double>(attributes.Int("default_int64", -1));
-}
-
-void EvaluateLabelEncoder(EvalContext& context) {
-  const Tensor& x = context.input(0);
-  const LabelMap map = ReadLabelMap(context.node);
-  // NaN is a key like any other, and the first of equal keys counts.
-  const bool exact = !IsFloat(x.dtype());
-  std::map<double, int64_t> reals;
-  std::map<int64_t, int64_t> integers;
-  int64_t nan = -1;
-  for (int64_t i = 0; i < map.keys.count(); ++i) {
-    const double key = map.keys.AsDouble(i);
-    if (exact) {
-      integers.emplace(map.keys.AsInt64(i), i);
-    } else if (std::isnan(key)) {
-      if (nan < 0) nan = i;
-    } else {
-      reals.emplace(key, i);
-    }
-  }
-  const double missing = MissingLabel(context.attributes(), map.values.dtype());
-  Tensor fallback(DType::kFloat64, {1});
-  fallback.data<double>()[0] = missing;
-  fallback = CastTensor(fallback, map.values.dtype());
-  Tensor out(map.values.dtype(), x.shape());
-  const size_t element = ElementBytes(out.dtype());
-  auto* to = static_cast<uint8_t*>(out.raw());
-  for (int64_t i = 0; i < x.count(); ++i) {
-    int64_t at = -1;
-    const double key = x.AsDouble(i);
-    if (exact) {
-      const auto found = integers.find(x.AsInt64(i));
-      if (found != integers.end()) at = found->second;
-    } else if (std::isnan(key)) {
-      at = nan;
-    } else if (const auto found = reals.find(key); found != reals.end()) {
-      at = found->second;
-    }
-    const auto* from = static_cast<const uint8_t*>(at < 0 ? fallback.raw() : map.values.raw());
-    std::memcpy(to + static_cast<size_t>(i) * element,
-                from + static_cast<size_t>(std::max<int64_t>(at, 0)) * element, element);
-  }
-  context.outputs[0] = out;
-}
-
-// --- ZipMap
-
-/// The map of each row becomes the row itself: column i belongs to class label i.
-void EvaluateZipMap(EvalContext& context) { context.outputs[0] = context.input(0); }
-
 constexpr OpDef kRows[] = {
     {"Scaler", kMlDomain, 1, 1, 1, 1, InferFloats, EvaluateScaler, QuantRule::kFloat},
     {"Normalizer", kMlDomain, 1, 1, 1, 1, InferFloats, EvaluateNormalizer, QuantRule::kFloat},
@@ -339,11 +215,6 @@ constexpr OpDef kRows[] = {
     {"FeatureVectorizer", kMlDomain, 1, 1, kVariadic, 1, InferVectorizer, EvaluateVectorizer,
      QuantRule::kFloat},
     {"Imputer", kMlDomain, 1, 1, 1, 1, InferBinarizer, EvaluateImputer, QuantRule::kFloat},
-    {"OneHotEncoder", kMlDomain, 1, 1, 1, 1, InferOneHotEncoder, EvaluateOneHotEncoder,
-     QuantRule::kFloat},
-    {"LabelEncoder", kMlDomain, 2, 1, 1, 1, InferLabelEncoder, EvaluateLabelEncoder,
-     QuantRule::kFloat},
-    {"ZipMap", kMlDomain, 1, 1, 1, 1, SameAsInput, EvaluateZipMap, QuantRule::kFloat},
 };
 
 }  // namespace

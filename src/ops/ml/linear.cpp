@@ -72,14 +72,14 @@ void EvaluateLinearRegressor(EvalContext& context) {
 // --- LinearClassifier
 
 struct Classes {
-  std::vector<int64_t> labels;
+  ClassLabels labels;
   size_t scores;  // numbers that are computed
   bool pair;      // of a single score for two classes
   size_t columns() const { return pair ? 2 : scores; }
 };
 
 Classes ClassesOf(const Node& node) {
-  std::vector<int64_t> labels = ClassLabels(node.attributes, "classlabels_ints");
+  ClassLabels labels(node.attributes, "classlabels_ints");
   const size_t biases = node.attributes.Floats("intercepts").size();
   const size_t scores = biases > 0 ? biases : labels.size();
   const bool pair = scores == 1 && labels.size() == 2;
@@ -92,7 +92,8 @@ Classes ClassesOf(const Node& node) {
 }
 
 void InferLinearClassifier(InferContext& context) {
-  InferClassifier(context, ClassesOf(context.node).columns());
+  const Classes classes = ClassesOf(context.node);
+  InferClassifier(context, classes.columns(), classes.labels);
 }
 
 void EvaluateLinearClassifier(EvalContext& context) {
@@ -100,7 +101,7 @@ void EvaluateLinearClassifier(EvalContext& context) {
   const Classes classes = ClassesOf(context.node);
   const LinearForm form(context.node, x.columns, classes.scores);
   const PostTransform transform = ReadPostTransform(context.attributes());
-  Tensor labels(DType::kInt64, {x.rows});
+  RowLabels labels(classes.labels, x.rows);
   Tensor out(DType::kFloat32, {x.rows, static_cast<int64_t>(classes.columns())});
   float* to = out.data<float>();
   for (int64_t row = 0; row < x.rows; ++row) {
@@ -108,10 +109,10 @@ void EvaluateLinearClassifier(EvalContext& context) {
     for (size_t i = 0; i < classes.scores; ++i) {
       scores.push_back(form.Output(x.row(row), x.columns, i));
     }
-    int64_t& label = labels.data<int64_t>()[row];
+    int64_t& label = labels[row];
     if (classes.scores == 1) {
       const bool positive = scores[0] > 0;
-      label = classes.pair ? classes.labels[positive ? 1 : 0] : positive;
+      label = classes.pair ? classes.labels[positive ? 1 : 0] : classes.labels.Answer(positive);
       scores = ScoresOf(scores[0], transform,
                         classes.pair ? SecondClass::kComplement : SecondClass::kNone);
     } else {
@@ -120,7 +121,7 @@ void EvaluateLinearClassifier(EvalContext& context) {
     }
     for (const double score : scores) *to++ = static_cast<float>(score);
   }
-  context.outputs[0] = labels;
+  context.outputs[0] = labels.tensor;
   if (context.outputs.size() > 1) context.outputs[1] = out;
 }
 

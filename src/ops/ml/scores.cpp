@@ -9,6 +9,8 @@
 #include "base/parse_name.h"
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
+#include "ops/text/text_list.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -53,15 +55,14 @@ void RequireFeatures(const InferContext& context) {
   RequireDType(context, 0, {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kInt32});
 }
 
-std::vector<int64_t> ClassLabels(const AttributeMap& attributes, const char* ints) {
-  const Attribute* texts = attributes.Find("classlabels_strings");
-  const auto* list = texts ? std::get_if<std::vector<std::string>>(texts) : nullptr;
-  if (list && !list->empty()) {
-    Fail(ErrorCode::kUnsupported, RQ_LATE_TEXT("class labels that are texts"),
-         {.hint = RQ_LATE_TEXT(
-              "export the classifier with integer labels (LabelEncoder of scikit-learn)")});
-  }
-  return attributes.Ints(ints);
+ClassLabels::ClassLabels(const AttributeMap& attributes, const char* ints)
+    : tensor(TextList(attributes, "classlabels_strings")) {
+  if (tensor.count() == 0) tensor = Tensor::Vector(attributes.Ints(ints));
+}
+
+int64_t ClassLabels::Answer(bool positive) const {
+  if (!IsText(tensor.dtype())) return positive ? 1 : 0;
+  return static_cast<int64_t>(TextHandle(positive ? "1" : "0"));
 }
 
 PostTransform ReadPostTransform(const AttributeMap& attributes) {
@@ -110,10 +111,10 @@ size_t LargestOf(const std::vector<double>& scores) {
   return static_cast<size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-void InferClassifier(InferContext& context, size_t classes) {
+void InferClassifier(InferContext& context, size_t classes, const ClassLabels& labels) {
   RequireFeatures(context);
   const Dim rows = RowsOf(context);
-  SetOutput(context, 0, DType::kInt64, SymbolicShape{rows});
+  SetOutput(context, 0, labels.tensor.dtype(), SymbolicShape{rows});
   SetOutput(context, 1, DType::kFloat32, SymbolicShape{rows, static_cast<int64_t>(classes)});
 }
 

@@ -26,8 +26,23 @@ Dim RowsOf(const InferContext& context);
 /// Requires an input that features can be read of.
 void RequireFeatures(const InferContext& context);
 
-/// The labels of a classifier's classes. Throws kUnsupported for texts.
-std::vector<int64_t> ClassLabels(const AttributeMap& attributes, const char* ints);
+/// The labels of a classifier's classes: the attribute `ints`, or classlabels_strings.
+struct ClassLabels {
+  Tensor tensor;  // int64 or string
+  ClassLabels(const AttributeMap& attributes, const char* ints);
+  size_t size() const { return static_cast<size_t>(tensor.count()); }
+  /// The number, or the handle of the string.
+  int64_t operator[](size_t i) const { return static_cast<const int64_t*>(tensor.raw())[i]; }
+  /// The label of a classifier without labels for its two answers: 1 or 0.
+  int64_t Answer(bool positive) const;
+};
+
+/// A tensor for the labels of rows, which takes what ClassLabels gives.
+struct RowLabels {
+  Tensor tensor;
+  RowLabels(const ClassLabels& labels, int64_t rows) : tensor(labels.tensor.dtype(), {rows}) {}
+  int64_t& operator[](int64_t row) { return static_cast<int64_t*>(tensor.raw())[row]; }
+};
 
 enum class PostTransform : uint8_t { kNone, kSoftmax, kLogistic, kSoftmaxZero, kProbit };
 /// The attribute post_transform. Throws kInvalidModel for an unknown one.
@@ -50,7 +65,7 @@ std::vector<double> ScoresOf(double score, PostTransform transform, SecondClass 
 /// The index of the first of the largest scores.
 size_t LargestOf(const std::vector<double>& scores);
 
-/// Sets the outputs of a classifier: labels [rows] of int64, and scores [rows, classes] of float32.
-void InferClassifier(InferContext& context, size_t classes);
+/// Sets the outputs of a classifier: labels [rows], and scores [rows, classes] of float32.
+void InferClassifier(InferContext& context, size_t classes, const ClassLabels& labels);
 
 }  // namespace requant

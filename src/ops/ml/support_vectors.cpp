@@ -151,7 +151,7 @@ class Classifier {
   explicit Classifier(const Node& node)
       : node_(node),
         machine_(node.attributes),
-        labels_(ClassLabels(node.attributes, "classlabels_ints")),
+        labels_(node.attributes, "classlabels_ints"),
         per_class_(node.attributes.Ints("vectors_per_class")),
         prob_a_(node.attributes.Floats("prob_a")),
         prob_b_(node.attributes.Floats("prob_b")),
@@ -174,6 +174,7 @@ class Classifier {
           node);
   }
 
+  const ClassLabels& labels() const { return labels_; }
   /// The number of scores of a row.
   size_t columns() const {
     if (vectors_ == 0) return classes_;
@@ -256,7 +257,7 @@ class Classifier {
 
   const Node& node_;
   Machine machine_;
-  std::vector<int64_t> labels_;
+  ClassLabels labels_;
   std::vector<int64_t> per_class_;
   std::vector<size_t> first_;
   std::vector<float> prob_a_;
@@ -268,21 +269,22 @@ class Classifier {
 };
 
 void InferSvmClassifier(InferContext& context) {
-  InferClassifier(context, Classifier(context.node).columns());
+  const Classifier classifier(context.node);
+  InferClassifier(context, classifier.columns(), classifier.labels());
 }
 
 void EvaluateSvmClassifier(EvalContext& context) {
   const FeatureRows x = ReadFeatures(context.input(0));
   const Classifier classifier(context.node);
-  Tensor labels(DType::kInt64, {x.rows});
+  RowLabels labels(classifier.labels(), x.rows);
   Tensor out(DType::kFloat32, {x.rows, static_cast<int64_t>(classifier.columns())});
   float* to = out.data<float>();
   for (int64_t row = 0; row < x.rows; ++row) {
-    for (const double score : classifier.Row(x.row(row), x.columns, labels.data<int64_t>()[row])) {
+    for (const double score : classifier.Row(x.row(row), x.columns, labels[row])) {
       *to++ = static_cast<float>(score);
     }
   }
-  context.outputs[0] = labels;
+  context.outputs[0] = labels.tensor;
   if (context.outputs.size() > 1) context.outputs[1] = out;
 }
 

@@ -127,24 +127,25 @@ void EvaluateRegressor(EvalContext& context) {
 
 // --- TreeEnsembleClassifier
 
-size_t ClassesOf(const Node& node) {
-  const size_t classes = ClassLabels(node.attributes, "classlabels_int64s").size();
-  if (classes == 0) {
+ClassLabels LabelsOf(const Node& node) {
+  ClassLabels labels(node.attributes, "classlabels_int64s");
+  if (labels.size() == 0) {
     Fail(ErrorCode::kInvalidModel, RQ_LATE_TEXT("TreeEnsembleClassifier without class labels"));
   }
-  return classes;
+  return labels;
 }
 
 void InferTreeClassifier(InferContext& context) {
-  InferClassifier(context, std::max<size_t>(2, ClassesOf(context.node)));
+  const ClassLabels labels = LabelsOf(context.node);
+  InferClassifier(context, std::max<size_t>(2, labels.size()), labels);
 }
 
 /// The scores and the label of one row.
 class TreeClassifier {
  public:
   explicit TreeClassifier(const Node& node)
-      : labels_(ClassLabels(node.attributes, "classlabels_int64s")),
-        trees_(ReadOldTrees(node, ClassesOf(node))),
+      : labels_(LabelsOf(node)),
+        trees_(ReadOldTrees(node, labels_.size())),
         transform_(ReadPostTransform(node.attributes)) {
     std::set<uint32_t> classes;
     for (const auto& [target, value] : trees_.weights) {
@@ -156,6 +157,7 @@ class TreeClassifier {
     second_ = classes.contains(1);
   }
   const Trees& trees() const { return trees_; }
+  const ClassLabels& labels() const { return labels_; }
 
   std::vector<double> Row(const double* row, bool single, int64_t& label) const {
     Trees::Scores sums = trees_.Run(row, single);
@@ -183,7 +185,7 @@ class TreeClassifier {
     return scores;
   }
 
-  std::vector<int64_t> labels_;
+  ClassLabels labels_;
   Trees trees_;
   PostTransform transform_;
   bool positive_ = true;
@@ -196,17 +198,16 @@ void EvaluateTreeClassifier(EvalContext& context) {
   const TreeClassifier classifier(context.node);
   CheckColumns(context.node, classifier.trees(), x.columns);
   const bool single = context.input(0).dtype() == DType::kFloat32;
-  const auto classes = static_cast<int64_t>(std::max<size_t>(2, ClassesOf(context.node)));
-  Tensor labels(DType::kInt64, {x.rows});
+  const auto classes = static_cast<int64_t>(std::max<size_t>(2, classifier.labels().size()));
+  RowLabels labels(classifier.labels(), x.rows);
   Tensor out(DType::kFloat32, {x.rows, classes});
   for (int64_t row = 0; row < x.rows; ++row) {
-    const std::vector<double> scores =
-        classifier.Row(x.row(row), single, labels.data<int64_t>()[row]);
+    const std::vector<double> scores = classifier.Row(x.row(row), single, labels[row]);
     for (size_t i = 0; i < scores.size(); ++i) {
       StoreSum(out, row * classes + static_cast<int64_t>(i), scores[i]);
     }
   }
-  context.outputs[0] = labels;
+  context.outputs[0] = labels.tensor;
   if (context.outputs.size() > 1) context.outputs[1] = out;
 }
 

@@ -1,4 +1,4 @@
-// TfIdfVectorizer, of integers (onnx docs/Operators.md).
+// TfIdfVectorizer (onnx docs/Operators.md).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "base/str_cat.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
+#include "ops/text/text_list.h"
 
 namespace requant {
 namespace {
@@ -21,7 +22,7 @@ int64_t VectorSize(const AttributeMap& attributes) {
 }
 
 void InferTfIdf(InferContext& context) {
-  RequireDType(context, 0, {DType::kInt32, DType::kInt64});
+  RequireDType(context, 0, {DType::kInt32, DType::kInt64, DType::kString});
   std::optional<SymbolicShape> shape = context.inputs[0].shape;
   if (shape) {
     if (shape->empty() || shape->size() > 2) {
@@ -32,12 +33,21 @@ void InferTfIdf(InferContext& context) {
   SetOutput(context, 0, DType::kFloat32, shape);
 }
 
+/// The elements; those of strings are their handles, which are equal where the strings are.
+std::vector<int64_t> NumbersOf(const Tensor& tensor) {
+  if (!IsText(tensor.dtype())) return tensor.ToInts();
+  const auto* handles = static_cast<const int64_t*>(tensor.raw());
+  return {handles, handles + tensor.count()};
+}
+
 void EvaluateTfIdf(EvalContext& context) {
   const AttributeMap& attributes = context.attributes();
   const Tensor& x = context.input(0);
   const std::vector<int64_t> starts = attributes.Ints("ngram_counts");
   const std::vector<int64_t> indexes = attributes.Ints("ngram_indexes");
-  const std::vector<int64_t> pool = attributes.Ints("pool_int64s");
+  const bool texts = IsText(x.dtype());
+  const Tensor pool_texts = TextList(attributes, "pool_strings");
+  const std::vector<int64_t> pool = texts ? NumbersOf(pool_texts) : attributes.Ints("pool_int64s");
   const std::vector<float> weights = attributes.Floats("weights");
   const int64_t shortest = attributes.Int("min_gram_length", 1);
   const int64_t longest = attributes.Int("max_gram_length", 1);
@@ -51,7 +61,7 @@ void EvaluateTfIdf(EvalContext& context) {
   }
   const int64_t length = x.dim(x.rank() - 1);
   const int64_t rows = x.rank() == 2 ? x.dim(0) : 1;
-  const std::vector<int64_t> values = x.ToInts();
+  const std::vector<int64_t> values = NumbersOf(x);
   Shape shape = x.shape();
   shape.back() = size;
   Tensor out(DType::kFloat32, shape);

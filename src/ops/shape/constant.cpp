@@ -9,6 +9,7 @@
 #include "ops/infer_util.h"
 #include "ops/shape/select.h"
 #include "ops/table.h"
+#include "ops/text/constant_texts.h"
 
 namespace requant {
 namespace {
@@ -21,8 +22,10 @@ Tensor ConstantValue(const AttributeMap& attributes) {
   if (attributes.Has("value_floats")) return Tensor::Vector(attributes.Floats("value_floats"));
   if (attributes.Has("value_int")) return Tensor::Scalar(attributes.Int("value_int", 0));
   if (attributes.Has("value_ints")) return Tensor::Vector(attributes.Ints("value_ints"));
-  Fail(ErrorCode::kUnsupported, "Constant without a dense numeric value",
-       {.hint = "sparse and string constants are not supported"});
+  if (attributes.Has("value_string") || attributes.Has("value_strings")) {
+    return kConstantTexts(attributes);
+  }
+  Fail(ErrorCode::kUnsupported, "Constant without a value that is known");
 }
 
 void InferConstant(InferContext& context) {

@@ -9,7 +9,7 @@
 
 namespace requant {
 
-/// The bytes of one element. Throws kUnsupported for 4-bit and string tensors.
+/// The bytes of one element. Throws kUnsupported for types of less than 8 bits.
 size_t ElementBytes(DType dtype);
 
 /// Row-major strides in elements.

@@ -40,8 +40,10 @@ bool MayFold(const Graph& graph, const Node& node, const PassContext& context) {
     if (node.outputs[slot] == nullptr) continue;
     if (graph.IsOutput(node.outputs[slot])) return false;
     const ValueType& type = types[slot];
-    // Files have no constant sequences.
-    if (static_cast<uint8_t>(type.dtype) >= kOptionalBit) return false;
+    // Files have no constant sequences, and no tensor keeps the strings of a result.
+    if (static_cast<uint8_t>(type.dtype) >= kOptionalBit || type.dtype == DType::kString) {
+      return false;
+    }
     // A result of unknown size (NonZero, ...) selects from its operand, and has at most 8 bytes for
     // each element of it.
     const bool fits =

@@ -9,6 +9,7 @@
 #include "plan/archive.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/steps.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -31,6 +32,10 @@ void SlotFields(PlanArchive& archive, Slot& slot) {
   archive.Fields(slot.name, slot.dtype, slot.shape, slot.layout, slot.home, slot.bytes, slot.packed,
                  slot.planes, slot.root, slot.within, slot.offset, slot.input, slot.first_step,
                  slot.last_step);
+  if (IsText(slot.dtype)) {
+    Fail(ErrorCode::kUnsupported, "strings cannot be saved",
+         {.value = slot.name, .hint = "plan the model's file again"});
+  }
   archive.Blob(slot.constant);
 }
 

@@ -18,6 +18,7 @@
 #include "passes/runner.h"
 #include "passes/shape/infer_type.h"
 #include "support/files.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -52,6 +53,7 @@ std::string Compare(const Tensor& got, const Tensor& wanted) {
     return StrCat("is ", DTypeName(got.dtype()), ShapeToString(got.shape()), ", not ",
                   DTypeName(wanted.dtype()), ShapeToString(wanted.shape()));
   }
+  if (IsText(wanted.dtype())) return TextsOf(got) == TextsOf(wanted) ? "" : "has other strings";
   for (int64_t i = 0; i < got.count(); ++i) {
     const double a = got.AsDouble(i);
     const double b = wanted.AsDouble(i);

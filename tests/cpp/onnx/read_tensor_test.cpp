@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "onnx/handmade.h"
 #include "onnx/read.h"
+#include "onnx/write.h"
+#include "tensor/text.h"
 
 namespace requant {
 namespace {
@@ -49,6 +51,25 @@ TEST(ReadOnnx, ReadsTypedData) {
   EXPECT_EQ(ReadInitializer(TensorMessage({0, 5}, 1, [](pbf_writer&) {})).count(), 0);
 }
 
+TEST(ReadOnnx, ReadsAndWritesStrings) {
+  // The last one is no UTF-8, which the core keeps as it is.
+  const std::vector<std::string> texts = {"red", "", "gr\xc3\xbcn \xf0\x9f\x8c\xb2", "a\xff"};
+  const std::string file = WithInitializer(TensorMessage({2, 2}, 8, [&](pbf_writer& w) {
+    for (const std::string& text : texts) w.add_string(6, text);
+  }));
+  const SharedBytes bytes = Share(file);
+  EXPECT_NE(NeedsOf(bytes.bytes).function, nullptr);
+  const Graph graph = ReadOnnx(bytes);
+  const std::vector<uint8_t> written = WriteOnnx(graph);
+  const Graph again = ReadOnnx(Share({written.begin(), written.end()}));
+  for (const Graph* one : {&graph, &again}) {
+    const Tensor& tensor = one->FindValue("w")->constant;
+    EXPECT_EQ(tensor.shape(), (Shape{2, 2}));
+    const std::vector<std::string_view> read = TextsOf(tensor);
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), texts.begin(), texts.end()));
+  }
+}
+
 TEST(ReadOnnx, RefusesBadTensors) {
   const auto nothing = [](pbf_writer&) {};
   const auto raw8 = [](pbf_writer& w) { w.add_bytes(9, std::string(8, 'a')); };
@@ -59,7 +80,8 @@ TEST(ReadOnnx, RefusesBadTensors) {
               "", "w");
   ExpectError(WithInitializer(TensorMessage({INT64_MAX / 4}, 11, raw8)), kInvalid, "", "", "w");
   ExpectError(WithInitializer(TensorMessage({1}, 0, raw8)), kInvalid, "element type", "", "w");
-  ExpectError(WithInitializer(TensorMessage({1}, 8, nothing)), kUnsupported, "string", "", "w");
+  ExpectError(WithInitializer(TensorMessage({1}, 8, nothing)), kInvalid, "0 elements", "", "w");
+  ExpectError(WithInitializer(TensorMessage({1}, 8, raw8)), kInvalid, "raw bytes", "", "w");
   ExpectError(WithInitializer(TensorMessage({1}, 99, nothing)), kUnsupported, "99", "", "w");
   ExpectError(WithInitializer(TensorMessage({2}, 1,
                                             [](pbf_writer& w) {

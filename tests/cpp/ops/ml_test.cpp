@@ -109,17 +109,16 @@ TEST(Ml, TheLargestScoreIsTheLabelOfTwoClasses) {
   ExpectTensor(y[1], {2, 2}, {0.9, 0.1, 0, 0.5}, 1e-6);
 }
 
-TEST(Ml, TextsAreRefusedWithARemedy) {
+TEST(Ml, StringsMeetStringsOnly) {
   const auto code = [](const std::string& op, std::vector<AttributeMap::Entry> attributes) {
     return CodeOf([&] { RunOp(kMl(op), {Floats({1, 2}, {1, 2})}, std::move(attributes)); });
   };
-  EXPECT_EQ(code("LinearClassifier", {{"coefficients", Reals({1, 2, 3, 4})},
-                                      {"intercepts", Reals({0, 0})},
-                                      {"classlabels_strings", Strings({"a", "b"})}}),
-            ErrorCode::kUnsupported);
   EXPECT_EQ(code("LabelEncoder", {{"keys_strings", Strings({"a"})}, {"values_int64s", Ints({1})}}),
-            ErrorCode::kUnsupported);
-  EXPECT_EQ(code("OneHotEncoder", {{"cats_strings", Strings({"a"})}}), ErrorCode::kUnsupported);
+            ErrorCode::kTypeMismatch);
+  EXPECT_EQ(code("LabelEncoder", {{"keys_int64s", Ints({1})}}), ErrorCode::kInvalidModel);
+  EXPECT_EQ(code("OneHotEncoder", {{"cats_strings", Strings({"a"})}}), ErrorCode::kTypeMismatch);
+  EXPECT_EQ(code("ZipMap", {{"classlabels_strings", Strings({"a"})}}), ErrorCode::kShapeMismatch);
+  EXPECT_EQ(code("ZipMap", {{"classlabels_strings", Ints({1, 2})}}), ErrorCode::kInvalidModel);
 }
 
 // --- random numbers
