@@ -65,7 +65,7 @@ export type { Env, WasmBinary, WasmEnv } from './engine/env.js';
 export type { WasmFile, WorkerFile } from './own_files.js';
 export { RequantError } from './base/errors.js';
 export type { RequantErrorCode, RequantErrorDetails } from './base/errors.js';
-export type { Feeds } from './engine/heap.js';
+export type { Feeds } from './engine/tensors.js';
 export type { LogLevel } from './base/log.js';
 export type {
   ColorFormat,

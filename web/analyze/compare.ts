@@ -10,7 +10,8 @@ import {
 } from '../base/options.js';
 import { Tensor } from '../base/tensor.js';
 import type { CoreComparer } from '../core.js';
-import { type Feeds, Handle, call, ownFeeds, withNumbers } from '../engine/heap.js';
+import { Handle, call } from '../engine/heap.js';
+import { type Feeds, ownFeeds, withNumbers } from '../engine/tensors.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';

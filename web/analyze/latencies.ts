@@ -4,7 +4,7 @@ import { Breather } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
 import { median } from '../base/median.js';
 import { checkOptions } from '../base/options.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import { Model } from '../model/model.js';
 import type { OperatorConfig } from '../quantize/config.js';
 import { calibrate } from '../quantize/calibrate.js';

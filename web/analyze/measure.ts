@@ -2,7 +2,7 @@
 
 import { RequantError } from '../base/errors.js';
 import { withoutUndefined } from '../base/options.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import type { Metric, Outputs } from '../metrics/metric.js';
 import { type MetricSpec, metricOf } from '../metrics/table.js';
 import type { Model } from '../model/model.js';

@@ -5,7 +5,8 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { checkBytes, checkOptions } from '../base/options.js';
 import { Tensor } from '../base/tensor.js';
-import { type Feeds, makeDisposable, ownFeeds } from '../engine/heap.js';
+import { makeDisposable } from '../engine/heap.js';
+import { type Feeds, ownFeeds } from '../engine/tensors.js';
 import { loadModel, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import type { ValueInfo } from '../model/model_info.js';

@@ -4,7 +4,7 @@ import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { Tensor } from '../base/tensor.js';
 import type { Core } from '../core.js';
 import type { CoreGivenTensor, CoreTensor, UserFailure } from '../core_own.js';
-import { copyTensor, toTensor } from '../engine/heap.js';
+import { copyTensor, toTensor } from '../engine/tensors.js';
 
 /** Type and shape of a value. A dimension is a number, a name or null (not known). */
 export interface OperandType {

@@ -3,7 +3,8 @@
 import { invalidArgument, show } from '../base/errors.js';
 import { checkOptions } from '../base/options.js';
 import type { Tensor } from '../base/tensor.js';
-import { type Feeds, call, ownFeeds, withFeeds } from '../engine/heap.js';
+import { call } from '../engine/heap.js';
+import { type Feeds, ownFeeds, withFeeds } from '../engine/tensors.js';
 import { loadTools } from '../engine/load_core.js';
 import type { Model } from '../model/model.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';

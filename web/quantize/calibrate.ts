@@ -4,7 +4,8 @@ import { Breather, checkIterable, items, lengthOf, throwIfAborted } from '../bas
 import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkMaxSamples, checkOptions } from '../base/options.js';
 import type { CoreCalibrator } from '../core.js';
-import { type Feeds, type Handle, withNumbers } from '../engine/heap.js';
+import { type Handle } from '../engine/heap.js';
+import { type Feeds, withNumbers } from '../engine/tensors.js';
 import { arrived, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';

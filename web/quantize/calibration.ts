@@ -4,15 +4,8 @@ import { Breather, throwIfAborted } from '../base/abort.js';
 import { invalidArgument, show } from '../base/errors.js';
 import { checkBytes, checkInteger, checkKind, checkOptions } from '../base/options.js';
 import type { CoreCalibrator } from '../core.js';
-import {
-  type Feeds,
-  type Handle,
-  copyIn,
-  free,
-  makeDisposable,
-  takeBlob,
-  withNumbers,
-} from '../engine/heap.js';
+import { type Handle, copyIn, free, makeDisposable, takeBlob } from '../engine/heap.js';
+import { type Feeds, withNumbers } from '../engine/tensors.js';
 import { arrived, loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
 import { type QuantizeProgress, createCalibrator, finishCalibrator } from './calibrator.js';

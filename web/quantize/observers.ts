@@ -13,7 +13,8 @@ import type {
   CoreObserver,
   Failure,
 } from '../core.js';
-import { Handle, call, copyIn, free, lostData, makeDisposable, takeBlob } from '../engine/heap.js';
+import { Handle, call, copyIn, free, makeDisposable, takeBlob } from '../engine/heap.js';
+import { lostData } from '../engine/tensors.js';
 import { loadCore, loadTools } from '../engine/load_core.js';
 import {
   type Observer,

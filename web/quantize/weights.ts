@@ -17,7 +17,8 @@ import type {
   CoreWeightsOptions,
   Failure,
 } from '../core.js';
-import { type Feeds, Handle, call, withNumbers } from '../engine/heap.js';
+import { Handle, call } from '../engine/heap.js';
+import { type Feeds, withNumbers } from '../engine/tensors.js';
 import { loadTools } from '../engine/load_core.js';
 import { arrived } from '../model/load_model.js';
 import { type FloatOperator, Model, type WeightLayer } from '../model/model.js';

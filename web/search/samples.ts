@@ -3,7 +3,7 @@
 import { items, lengthOf } from '../base/abort.js';
 import { hashOf } from '../base/hash.js';
 import { bytesOf } from '../base/tensor.js';
-import { type Feeds, ownFeeds } from '../engine/heap.js';
+import { type Feeds, ownFeeds } from '../engine/tensors.js';
 
 /** An iterable whose every walk gives the same samples. */
 export type Repeatable<T> = Iterable<T> | AsyncIterable<T>;

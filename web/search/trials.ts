@@ -6,7 +6,7 @@ import { RequantError, invalidArgument } from '../base/errors.js';
 import { median } from '../base/median.js';
 import { checkOptions } from '../base/options.js';
 import { bytesOf } from '../base/tensor.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import { type Metric, type Outputs, numbersOf } from '../metrics/metric.js';
 import type { Model } from '../model/model.js';
 import { calibrate } from '../quantize/calibrate.js';

@@ -4,15 +4,8 @@ import { RequantError } from '../base/errors.js';
 import type { Tensor } from '../base/tensor.js';
 import { placeOf } from '../base/tensor_place.js';
 import type { Core, CoreSession } from '../core.js';
-import {
-  type Handle,
-  type OwnFeeds,
-  lostData,
-  makeDisposable,
-  toEngineTensor,
-  toTensor,
-  viewOf,
-} from '../engine/heap.js';
+import { type Handle, makeDisposable } from '../engine/heap.js';
+import { type OwnFeeds, lostData, toEngineTensor, toTensor, viewOf } from '../engine/tensors.js';
 import { CoreRun, refuseTexts } from './core_run.js';
 import { type Targets, checkTarget } from './fetches.js';
 

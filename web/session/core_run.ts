@@ -5,15 +5,13 @@ import type { Core, CoreResult, CoreSession } from '../core.js';
 import {
   type Handle,
   type Health,
-  type OwnFeeds,
   crashedEarlier,
   disposedOf,
   engineFailed,
   healthOf,
-  lostData,
-  viewOf,
   whenForgotten,
 } from '../engine/heap.js';
+import { type OwnFeeds, lostData, viewOf } from '../engine/tensors.js';
 
 /** @internal Feeds of certain names, types and shapes, ready to be run again and again. */
 export class CoreRun {

@@ -2,7 +2,7 @@
 
 import type { Source } from '../base/source.js';
 import type { Tensor } from '../base/tensor.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import type { BoundRun } from './bound_run.js';
 import type { Targets } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';

@@ -5,7 +5,8 @@ import { checkOptions, suggest } from '../base/options.js';
 import { type Tensor, bytesOf } from '../base/tensor.js';
 import { type TensorLike, tensorOf } from '../base/tensor_like.js';
 import type { Core, CoreResult } from '../core.js';
-import { copyOutInto, lostData, toEngineTensor, toTensor } from '../engine/heap.js';
+import { copyOutInto } from '../engine/heap.js';
+import { lostData, toEngineTensor, toTensor } from '../engine/tensors.js';
 
 /** Options of {@link InferenceSession.run}. */
 export interface RunOptions {

@@ -4,15 +4,8 @@ import { throwIfAborted } from '../base/abort.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
 import type { Tensor } from '../base/tensor.js';
 import type { CoreResult, CoreSession } from '../core.js';
-import {
-  type Feeds,
-  Handle,
-  type OwnFeeds,
-  ownFeeds,
-  takeBlob,
-  viewOf,
-  withFeeds,
-} from '../engine/heap.js';
+import { Handle, takeBlob } from '../engine/heap.js';
+import { type Feeds, type OwnFeeds, ownFeeds, viewOf, withFeeds } from '../engine/tensors.js';
 import type { ValueInfo } from '../model/model_info.js';
 import { BoundRun } from './bound_run.js';
 import { CoreRun } from './core_run.js';

@@ -6,14 +6,8 @@ import { MOST_INT, checkInteger, checkOptions } from '../base/options.js';
 import { type Tensor } from '../base/tensor.js';
 import { type TensorLike, tensorOf } from '../base/tensor_like.js';
 import type { CoreState } from '../core.js';
-import {
-  type Feeds,
-  Handle,
-  makeDisposable,
-  ownFeeds,
-  toTensor,
-  withFeeds,
-} from '../engine/heap.js';
+import { Handle, makeDisposable } from '../engine/heap.js';
+import { type Feeds, ownFeeds, toTensor, withFeeds } from '../engine/tensors.js';
 import { type Fetches, type RunOptions, runArguments, takeResults } from './fetches.js';
 import type { Plan } from './plan.js';
 import type { StatePair } from './state_pairs.js';

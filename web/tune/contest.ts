@@ -1,7 +1,7 @@
 // Runs two sessions of one model in turns and finds which is faster, step by step and as a whole.
 
 import { median } from '../base/median.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import type { PlanStep } from '../session/plan.js';
 import type { InferenceSession } from '../session/session.js';
 

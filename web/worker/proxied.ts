@@ -4,7 +4,7 @@ import { RequantError } from '../base/errors.js';
 import type { Source } from '../base/source.js';
 import type { Tensor } from '../base/tensor.js';
 import { type Env, env as settings } from '../engine/env.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import type { BoundRun } from '../session/bound_run.js';
 import { type Executor, useProxy } from '../session/executor.js';
 import type { Targets } from '../session/fetches.js';

@@ -5,7 +5,7 @@
 import { saveBytes } from '../base/save.js';
 import type { SearchReport } from '../base/search_report.js';
 import type { Tensor } from '../base/tensor.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import type { NodeDetails } from '../export/node_details.js';
 import type {
   FloatOperator,

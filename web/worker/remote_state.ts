@@ -4,7 +4,7 @@
 
 import type { Tensor } from '../base/tensor.js';
 import type { TensorLike } from '../base/tensor_like.js';
-import type { Feeds } from '../engine/heap.js';
+import type { Feeds } from '../engine/tensors.js';
 import { type Fetches, type RunOptions, fillTargets, runArguments } from '../session/fetches.js';
 import type { Plan } from '../session/plan.js';
 import type { StateEntry } from '../session/state.js';

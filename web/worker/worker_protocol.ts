@@ -4,7 +4,7 @@ import { RequantError, type RequantErrorCode } from '../base/errors.js';
 import type { SearchReport } from '../base/search_report.js';
 import { Tensor, type TensorDataMap, type TensorType, tensorFromBytes } from '../base/tensor.js';
 import { placeOf } from '../base/tensor_place.js';
-import { type Feeds, ownFeeds, viewOf } from '../engine/heap.js';
+import { type Feeds, ownFeeds, viewOf } from '../engine/tensors.js';
 import type { WasmFile } from '../own_files.js';
 
 export interface PackedTensor {
