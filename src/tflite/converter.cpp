@@ -61,6 +61,7 @@ Converter::Converter(const File& file, size_t subgraph)
       subgraph_(file.subgraphs()[subgraph]),
       left_(std::make_shared<size_t>(kMostOperators)),
       states_(subgraph_.tensors.size()),
+      complex_(subgraph_.tensors.size()),
       constants_(subgraph_.tensors.size()),
       is_output_(subgraph_.tensors.size()) {
   graph_.opsets[""] = kOpset;
@@ -160,6 +161,40 @@ Subgraph Converter::ConvertBody(size_t subgraph, const std::vector<Tensor>& argu
   body.graph_.SortTopologically();
   VerifyGraph(body.graph_);
   return std::make_shared<Graph>(std::move(body.graph_));
+}
+
+void Converter::Inline(size_t subgraph, const FileOperator& op) {
+  if (depth_ >= kDeepestBody) InvalidTflite(RQ_LATE_TEXT("subgraphs are nested too deeply"));
+  Converter body(file_, subgraph);
+  body.depth_ = depth_ + 1;
+  body.left_ = left_;
+  const FileSubgraph& called = body.subgraph_;
+  if (called.inputs.size() != op.inputs.size() || called.outputs.size() != op.outputs.size()) {
+    InvalidTflite(StrCat("'", label_,
+                         RQ_LATE_TEXT("' calls a subgraph of another number of inputs or outputs")),
+                  {.node = label_});
+  }
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] < 0) continue;
+    const auto from = static_cast<size_t>(op.inputs[i]);
+    const auto to = static_cast<size_t>(called.inputs[i]);
+    Defined(op.inputs[i]);
+    body.states_[to] = states_[from];
+    body.constants_[to] = constants_[from];
+  }
+  std::swap(graph_, body.graph_);
+  body.ConvertOperators();
+  std::vector<Ordered> results;
+  for (const int32_t output : called.outputs) {
+    const Order order = body.OrderOf(output);
+    body.label_ = body.tensor(output).name;
+    results.push_back({body.Codes(output, order), order});
+  }
+  std::swap(graph_, body.graph_);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (op.outputs[i] < 0) continue;
+    DefineCodes(op.outputs[i], Add("Identity", {results[i].value}), results[i].order);
+  }
 }
 
 const Tensor* Converter::Constant(int32_t index) const {
@@ -289,6 +324,17 @@ void Converter::DefineConstant(int32_t index, Tensor constant) {
                   {.node = label_, .value = file.name});
   }
   constants_[static_cast<size_t>(index)] = std::move(constant);
+}
+
+Value* Converter::Complex(int32_t index) const {
+  Value* value = complex_[static_cast<size_t>(index)];
+  if (value) return value;
+  const std::string& name = tensor(index).name;
+  Fail(ErrorCode::kUnsupported,
+       StrCat(RQ_LATE_TEXT("tensor '"), name, RQ_LATE_TEXT("' has complex numbers")),
+       {.node = label_,
+        .value = name,
+        .hint = RQ_LATE_TEXT("only results of RFFT2D may be complex")});
 }
 
 Value* Converter::Add(const char* op, std::vector<Value*> inputs, AttributeMap attributes) {

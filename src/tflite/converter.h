@@ -49,6 +49,10 @@ class Converter {
   Subgraph ConvertBody(size_t subgraph, const std::vector<Tensor>& arguments,
                        std::vector<size_t>& captured) const;
 
+  /// Adds the operators of a subgraph in place of `op`, whose inputs and outputs are the
+  /// subgraph's.
+  void Inline(size_t subgraph, const FileOperator& op);
+
   Graph& graph() { return graph_; }
   const FileTensor& tensor(int32_t index) const {
     return subgraph_.tensors[static_cast<size_t>(index)];
@@ -71,6 +75,10 @@ class Converter {
   void DefineCodes(int32_t index, Value* value, Order order);
   void DefineReals(int32_t index, Value* value, Order order);
   void DefineConstant(int32_t index, Tensor constant);
+  /// Complex numbers, which the graph holds as floats with a last dimension of 2. Throws
+  /// kUnsupported for a tensor that no spectrum defines.
+  Value* Complex(int32_t index) const;
+  void DefineComplex(int32_t index, Value* value) { complex_[static_cast<size_t>(index)] = value; }
 
   /// The node's output; nodes are named as the tensor that is being defined.
   Value* Add(const char* op, std::vector<Value*> inputs, AttributeMap attributes = {});
@@ -97,6 +105,7 @@ class Converter {
   std::shared_ptr<size_t> left_;
   Graph graph_;
   std::vector<TensorState> states_;
+  std::vector<Value*> complex_;
   std::vector<Tensor> constants_;
   std::vector<bool> is_output_;
   std::string label_;  // of nodes

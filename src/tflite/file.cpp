@@ -214,6 +214,7 @@ FileSubgraph File::ReadSubgraph(const TableView& table, const std::vector<TableV
     op.inputs = entry.List<int32_t>(field::Operator::kInputs);
     op.outputs = entry.List<int32_t>(field::Operator::kOutputs);
     op.options = entry.Child(field::Operator::kBuiltinOptions);
+    op.options2 = entry.Child(field::Operator::kBuiltinOptions2);
     op.custom_options = entry.Bytes(field::Operator::kCustomOptions);
     const std::string whose = StrCat(RQ_LATE_TEXT("operator "), out.operators.size());
     Spend(16 + op.inputs.size() + op.outputs.size() + op.custom.size());

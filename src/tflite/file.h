@@ -41,6 +41,7 @@ struct FileOperator {
   std::vector<int32_t> inputs;  // tensors; -1: left out
   std::vector<int32_t> outputs;
   TableView options;
+  TableView options2;  // of the second union of options, which newer operators have
   std::span<const uint8_t> custom_options;
 };
 

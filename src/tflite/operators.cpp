@@ -6,7 +6,6 @@
 namespace requant::tflite {
 namespace {
 
-constexpr char kFixShapes[] RQ_LATE_SECTION = "convert the model with fixed shapes";
 constexpr char kInline[] RQ_LATE_SECTION = "convert the model with its functions inlined";
 constexpr char kJavaScript[] RQ_LATE_SECTION =
     "cut the model before it, and compute the rest in JavaScript";
@@ -15,12 +14,6 @@ constexpr char kLookUp[] RQ_LATE_SECTION =
 constexpr char kOnnx[] RQ_LATE_SECTION = "export the model as ONNX where it was made";
 constexpr char kOriginal[] RQ_LATE_SECTION =
     "take the file from before a delegate was applied to it";
-constexpr char kRandom[] RQ_LATE_SECTION =
-    "draw the numbers in JavaScript, and make them an input of the model";
-constexpr char kSpectrum[] RQ_LATE_SECTION =
-    "compute the spectrum in JavaScript, and feed it to the model";
-constexpr char kUnroll[] RQ_LATE_SECTION =
-    "convert the model with its loops unrolled (unroll=True in Keras)";
 constexpr char kVariables[] RQ_LATE_SECTION = "make the model's states inputs and outputs of it";
 
 [[noreturn]] void Lack(Converter& converter, const FileOperator& op, const char* name,

@@ -81,6 +81,7 @@ enum class Operator : uint16_t {
   kOutputs = 2,
   kBuiltinOptions = 4,
   kCustomOptions = 5,
+  kBuiltinOptions2 = 12,
 };
 
 enum class Conv2DOptions : uint16_t {
@@ -140,6 +141,41 @@ enum class LocalResponseNormalizationOptions : uint16_t {
   kBeta = 3,
 };
 
+enum class Conv3DOptions : uint16_t {
+  kPadding = 0,
+  kStrideD = 1,
+  kStrideW = 2,
+  kStrideH = 3,
+  kActivation = 4,
+  kDilationD = 5,
+  kDilationW = 6,
+  kDilationH = 7,
+};
+
+enum class RnnOptions : uint16_t { kActivation = 0 };
+enum class SequenceRnnOptions : uint16_t { kTimeMajor = 0, kActivation = 1 };
+enum class BidirectionalRnnOptions : uint16_t {
+  kTimeMajor = 0,
+  kActivation = 1,
+  kMergeOutputs = 2,
+};
+enum class SvdfOptions : uint16_t { kRank = 0, kActivation = 1 };
+
+enum class LstmOptions : uint16_t {
+  kActivation = 0,
+  kCellClip = 1,
+  kProjClip = 2,
+  kKernelType = 3
+};
+
+enum class BidirectionalLstmOptions : uint16_t {
+  kActivation = 0,
+  kCellClip = 1,
+  kProjClip = 2,
+  kMergeOutputs = 3,
+  kTimeMajor = 4,
+};
+
 enum class SequenceLstmOptions : uint16_t {
   kActivation = 0,
   kCellClip = 1,
@@ -187,6 +223,11 @@ enum class GeluOptions : uint16_t { kApproximate = 0 };
 enum class FakeQuantOptions : uint16_t { kMin = 0, kMax = 1, kNumBits = 2, kNarrowRange = 3 };
 
 enum class ReverseSequenceOptions : uint16_t { kSeqDim = 0, kBatchDim = 1 };
+
+enum class BucketizeOptions : uint16_t { kBoundaries = 0 };
+enum class RandomOptions : uint16_t { kSeed = 0, kSeed2 = 1 };
+
+enum class CompositeOptions : uint16_t { kName = 0, kDecomposition = 1 };
 
 enum class IfOptions : uint16_t { kThen = 0, kElse = 1 };
 enum class WhileOptions : uint16_t { kCondition = 0, kBody = 1 };

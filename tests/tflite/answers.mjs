@@ -7,8 +7,12 @@
 
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import cases from './cases.mjs';
+import plainCases from './cases.mjs';
+import dynamicCases from './dynamic_cases.mjs';
 import { drop, litertFolder, load, openLiteRt, packages, run } from './litert.mjs';
+import rareCases from './rare_cases.mjs';
+
+const cases = [...plainCases, ...rareCases, ...dynamicCases];
 
 /** The answers of LiteRT.js by the names of cases: a list of [type, dims, base64 of the data]. */
 export async function askLiteRt(litert) {

@@ -16,6 +16,7 @@ function table(builder, fields) {
     if (kind === 'offset') builder.addFieldOffset(slot, value, 0);
     else if (kind === 'int8' || kind === 'bool') builder.addFieldInt8(slot, Number(value), 0);
     else if (kind === 'int32') builder.addFieldInt32(slot, value, 0);
+    else if (kind === 'int64') builder.addFieldInt64(slot, BigInt(value), 0n);
     else if (kind === 'float32') builder.addFieldFloat32(slot, value, 0);
     builder.forceDefaults(false);
   }
@@ -81,6 +82,7 @@ function writeOptions(builder, { fields }, options) {
   for (const [name, value] of Object.entries(options)) {
     const [slot, kind] = fields[name];
     if (kind === 'ints') out.push([slot, 'offset', ints(builder, value)]);
+    else if (kind === 'floats') out.push([slot, 'offset', floats(builder, value)]);
     else out.push([slot, kind, value]);
   }
   return table(builder, out);
@@ -116,6 +118,15 @@ export function writeTflite(...subgraphs) {
       if (operator.union !== 0) {
         const options = writeOptions(builder, operator, node.options ?? {});
         fields.push([3, 'int8', operator.union], [4, 'offset', options]);
+      }
+      if (node.composite !== undefined) {
+        // The second union of options: StableHLOCompositeOptions.
+        const name = builder.createString(node.name ?? 'a composite');
+        const options = table(builder, [
+          [0, 'offset', name],
+          [1, 'int32', node.composite],
+        ]);
+        fields.push([11, 'int8', 21], [12, 'offset', options]);
       }
       if (node.bytes) fields.push([5, 'offset', bytes(builder, node.bytes)]);
       return table(builder, fields);

@@ -110,4 +110,14 @@ void ConvertWhile(Context& context, const char*) {
   for (size_t i = 0; i < count; ++i) graph.DefineCodes(context.out(i), results[i], Order::kPlain);
 }
 
+/// A composite operator is computed by the subgraph of its parts.
+void ConvertComposite(Context& context, const char*) {
+  const auto index = context.op().options2.Get<int32_t>(field::CompositeOptions::kDecomposition, 0);
+  if (index < 1 || static_cast<size_t>(index) >= context.graph().subgraphs()) {
+    context.Invalid(StrCat(RQ_LATE_TEXT("has the subgraph "), index, RQ_LATE_TEXT(" of "),
+                           context.graph().subgraphs()));
+  }
+  context.graph().Inline(static_cast<size_t>(index), context.op());
+}
+
 }  // namespace requant::tflite

@@ -1,4 +1,4 @@
-// CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV.
+// CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, CONV_3D and CONV_3D_TRANSPOSE.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -6,6 +6,7 @@
 #include "base/checked_math.h"
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tflite/convert/dynamic.h"
 #include "tflite/convert/weights.h"
 #include "tflite/convert/window.h"
 #include "tflite/operators.h"
@@ -45,6 +46,11 @@ void Convolve(Context& context, const Window& window, int64_t groups,
   AttributeMap attributes = WindowAttributes(context, 0, window);
   attributes.Set("kernel_shape", std::vector<int64_t>{window.kernel[0], window.kernel[1]});
   if (groups != 1) attributes.Set("group", groups);
+  // Weights of depthwise convolutions are small, and float kernels compute them at least as fast.
+  if (perm[0] == 0 && IsDynamicLayer(context, 0, 1, 0)) {
+    return context.DefineActivated(DynamicConv(context, perm, std::move(attributes), 2), activation,
+                                   Order::kPlanar);
+  }
   std::vector<Value*> inputs = {context.Reals(0, Order::kPlanar), Weights(context, 1, perm)};
   if (context.has(2)) inputs.push_back(Bias(context, 2, 0, 1));
   Value* result = context.Add("Conv", std::move(inputs), std::move(attributes));
@@ -146,6 +152,126 @@ void ConvertTransposeConvBias(Context& context, const char*) {
                    RQ_LATE_TEXT("convert the model with fixed shapes"));
   }
   Deconvolve(context, window, 0, 2, output[1].value, output[2].value, 0);
+}
+
+namespace {
+
+constexpr size_t kSpatial = 3;
+
+struct Window3 {
+  Padding padding = Padding::kValid;
+  int64_t kernel[kSpatial], stride[kSpatial], dilation[kSpatial];  // depth, height, width
+};
+
+Window3 ReadWindow3(const Context& context) {
+  using Options = field::Conv3DOptions;
+  const TableView& options = context.options();
+  const auto number = [&options](Options which, int32_t fallback) {
+    return int64_t{options.Get<int32_t>(which, fallback)};
+  };
+  Window3 window{
+      static_cast<Padding>(options.Get<int8_t>(Options::kPadding, 0)),
+      {},
+      {number(Options::kStrideD, 0), number(Options::kStrideH, 0), number(Options::kStrideW, 0)},
+      {number(Options::kDilationD, 1), number(Options::kDilationH, 1),
+       number(Options::kDilationW, 1)}};
+  const SymbolicShape& weights = context.input(1).shape;
+  if (weights.size() != 5) context.Invalid(RQ_LATE_TEXT("has weights of no five dimensions"));
+  for (size_t i = 0; i < kSpatial; ++i) {
+    window.kernel[i] = weights[i].known() ? weights[i].value : 0;
+    if (window.kernel[i] < 1 || window.stride[i] < 1 || window.dilation[i] < 1)
+      context.Invalid(RQ_LATE_TEXT("has a window that is not positive"));
+  }
+  if (window.padding != Padding::kValid && window.padding != Padding::kSame)
+    context.Invalid(RQ_LATE_TEXT("has an unknown padding"));
+  return window;
+}
+
+const SymbolicShape& VolumeShape(const Context& context, size_t slot) {
+  const SymbolicShape& shape = context.input(slot).shape;
+  if (shape.size() != 5) {
+    context.Invalid(
+        StrCat(RQ_LATE_TEXT("has an input "), slot, RQ_LATE_TEXT(" of no five dimensions")));
+  }
+  return shape;
+}
+
+int64_t Extent(const Window3& window, size_t i) {
+  return CheckedAdd64(CheckedMul64(window.kernel[i] - 1, window.dilation[i]), 1);
+}
+
+AttributeMap Attributes(const Window3& window) {
+  AttributeMap attributes;
+  const auto list = [](const int64_t(&numbers)[kSpatial]) {
+    return std::vector<int64_t>(numbers, numbers + kSpatial);
+  };
+  attributes.Set("strides", list(window.stride));
+  attributes.Set("dilations", list(window.dilation));
+  attributes.Set("kernel_shape", list(window.kernel));
+  return attributes;
+}
+
+}  // namespace
+
+void ConvertConv3D(Context& context, const char*) {
+  const Window3 window = ReadWindow3(context);
+  const SymbolicShape& shape = VolumeShape(context, 0);
+  AttributeMap attributes = Attributes(window);
+  if (window.padding == Padding::kSame) {
+    std::vector<int64_t> pads(2 * kSpatial);
+    for (size_t i = 0; i < kSpatial; ++i) {
+      if (!shape[i + 1].known()) {
+        context.Refuse(RQ_LATE_TEXT("has an input of open size"),
+                       RQ_LATE_TEXT("convert the model with fixed shapes"));
+      }
+      const int64_t size = shape[i + 1].value;
+      const int64_t outputs = size / window.stride[i] + (size % window.stride[i] != 0);
+      const int64_t covered =
+          CheckedAdd64(CheckedMul64(outputs - 1, window.stride[i]), Extent(window, i));
+      const int64_t total = std::max<int64_t>(covered - size, 0);
+      pads[i] = total / 2;
+      pads[i + kSpatial] = total - total / 2;
+    }
+    attributes.Set("pads", std::move(pads));
+  }
+  std::vector<Value*> inputs = {context.Reals(0, Order::kPlanar),
+                                Weights(context, 1, {4, 3, 0, 1, 2})};
+  if (context.has(2)) inputs.push_back(Bias(context, 2, 0, 1));
+  Value* result = context.Add("Conv", std::move(inputs), std::move(attributes));
+  context.DefineActivated(
+      result, context.options().Get<int8_t>(field::Conv3DOptions::kActivation, 0), Order::kPlanar);
+}
+
+void ConvertConv3DTranspose(Context& context, const char*) {
+  const Window3 window = ReadWindow3(context);
+  const SymbolicShape& shape = VolumeShape(context, 2);
+  const std::vector<int64_t> wanted = context.ints(0);
+  if (wanted.size() != 5) context.Invalid(RQ_LATE_TEXT("has an output of no five dimensions"));
+  std::vector<int64_t> pads(2 * kSpatial), more(kSpatial);
+  for (size_t i = 0; i < kSpatial; ++i) {
+    if (!shape[i + 1].known()) {
+      context.Refuse(RQ_LATE_TEXT("has an input of open size"),
+                     RQ_LATE_TEXT("convert the model with fixed shapes"));
+    }
+    const int64_t full =
+        CheckedAdd64(CheckedMul64(shape[i + 1].value - 1, window.stride[i]), Extent(window, i));
+    const int64_t total = full - wanted[i + 1];
+    more[i] = std::max<int64_t>(-total, 0);
+    if (wanted[i + 1] < 1 || more[i] >= window.stride[i] || total >= full)
+      context.Invalid(RQ_LATE_TEXT("has an output that its windows do not fill"));
+    pads[i] = std::max<int64_t>(total, 0) / 2;
+    pads[i + kSpatial] = std::max<int64_t>(total, 0) - pads[i];
+  }
+  AttributeMap attributes = Attributes(window);
+  attributes.Set("pads", std::move(pads));
+  if (std::any_of(more.begin(), more.end(), [](int64_t size) { return size != 0; }))
+    attributes.Set("output_padding", std::move(more));
+  std::vector<Value*> inputs = {context.Reals(2, Order::kPlanar),
+                                Weights(context, 1, {4, 3, 0, 1, 2})};
+  if (context.has(3)) inputs.push_back(Bias(context, 3, 2, 1));
+  Value* result = context.Add("ConvTranspose", std::move(inputs), std::move(attributes));
+  context.DefineActivated(
+      result, context.options().Get<int8_t>(field::Conv3DOptions::kActivation, 0), Order::kPlanar);
 }
 
 }  // namespace requant::tflite

@@ -159,4 +159,38 @@ void ConvertBatchToSpace(Context& context, const char*) {
   context.Define(image, Order::kPlanar);
 }
 
+/// Both versions fill their results up with zeros to the largest number, and tell how many they
+/// found. Version 5 gives the scores of what it chose as well.
+void ConvertNonMaxSuppression(Context& context, const char*) {
+  const bool soft = context.inputs() > 5;
+  if (soft) {
+    const Tensor* sigma = context.constant(5);
+    if (sigma == nullptr || sigma->count() != 1 || sigma->AsDouble(0) != 0) {
+      context.Refuse(RQ_LATE_TEXT("lowers the scores of overlapping boxes"),
+                     RQ_LATE_TEXT("choose boxes in JavaScript"));
+    }
+  }
+  const auto one = [&context](Value* value) {
+    return context.Add("Reshape", {value, context.Ints({1})});
+  };
+  Value* most = one(context.Int64(2));
+  Value* boxes = context.Add("Unsqueeze", {context.Reals(0), context.Ints({0})});
+  Value* scores = context.Add("Unsqueeze", {context.Reals(1), context.Ints({0, 1})});
+  Value* found = context.Add("NonMaxSuppression",
+                             {boxes, scores, most, one(context.Reals(3)), one(context.Reals(4))});
+  Value* chosen = context.Add(
+      "Reshape",
+      {context.Add("Slice", {found, context.Ints({2}), context.Ints({3}), context.Ints({1})}),
+       context.Ints({-1})});
+  Value* count = context.Add("Shape", {chosen});
+  Value* pads = context.Add("Concat", {context.Ints({0}), context.Add("Sub", {most, count})},
+                            With("axis", int64_t{0}));
+  context.DefineInts(context.Add("Pad", {chosen, pads}));
+  if (soft) {
+    Value* kept = context.Add("Gather", {context.Reals(1), chosen});
+    context.Define(context.Add("Pad", {kept, pads}), Order::kPlain, 1);
+  }
+  context.DefineInts(context.Add("Reshape", {count, context.Ints({})}), soft ? 2 : 1);
+}
+
 }  // namespace requant::tflite

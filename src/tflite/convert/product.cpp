@@ -1,6 +1,7 @@
 // FULLY_CONNECTED and BATCH_MATMUL.
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tflite/convert/dynamic.h"
 #include "tflite/convert/weights.h"
 #include "tflite/operators.h"
 
@@ -20,7 +21,12 @@ void ConvertFullyConnected(Context& context, const char*) {
   const auto activation = options.Get<int8_t>(Options::kActivation, 0);
   Converter& graph = context.graph();
   const size_t rank = context.rank(0);
+  const bool dynamic = IsDynamicLayer(context, 0, 1, 0);
   if (options.Flag(Options::kKeepNumDims) && rank > 2) {
+    if (dynamic) {
+      Value* result = DynamicProduct(context, context.Reals(0), false, 1, 2);
+      return context.DefineActivated(result, activation);
+    }
     Value* result = context.Add("MatMul", {context.Reals(0), Weights(context, 1, {1, 0})});
     if (context.has(2)) result = context.Add("Add", {result, Bias(context, 2, 0, 1)});
     return context.DefineActivated(result, activation);
@@ -37,6 +43,10 @@ void ConvertFullyConnected(Context& context, const char*) {
       Value* codes = graph.Quantize(rows, context.in(0), Order::kPlain);
       rows = graph.Dequantize(codes, file.quantization, file.dtype, 0);
     }
+  }
+  if (dynamic) {
+    const bool one_row = context.output().shape.size() == 2 && context.output().shape[0] == Dim(1);
+    return context.DefineActivated(DynamicProduct(context, rows, one_row, 1, 2), activation);
   }
   std::vector<Value*> inputs = {rows, Weights(context, 1, {0, 1})};
   if (context.has(2)) inputs.push_back(Bias(context, 2, 0, 1));

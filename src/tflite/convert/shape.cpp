@@ -66,6 +66,13 @@ void ConvertBroadcastTo(Context& context, const char*) {
   context.Define(context.Add("Expand", {context.Reals(0), context.Int64(1)}));
 }
 
+/// The shape that two shapes broadcast to.
+void ConvertBroadcastArgs(Context& context, const char*) {
+  Value* one =
+      context.Add("ConstantOfShape", {context.Int64(0)}, With("value", Tensor(DType::kBool, {1})));
+  context.DefineInts(context.Add("Shape", {context.Add("Expand", {one, context.Int64(1)})}));
+}
+
 void ConvertFill(Context& context, const char*) {
   context.Define(context.Add("Expand", {context.Reals(1), context.Int64(0)}));
 }

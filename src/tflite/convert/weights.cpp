@@ -16,16 +16,19 @@ Tensor Moved(const Tensor& tensor, const std::vector<int64_t>& perm) {
   if (perm.size() != tensor.shape().size() || std::is_sorted(perm.begin(), perm.end())) {
     return tensor;
   }
-  if (tensor.half()) return Tensor::Widened(Permute(*tensor.half(), perm));
-  if (tensor.dtype() != DType::kInt4) return Permute(tensor, perm);
-  Tensor bytes(DType::kInt8, tensor.shape());
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    bytes.data<int8_t>()[i] = static_cast<int8_t>(tensor.AsInt64(i));
-  }
-  return Permute(bytes, perm);
+  return tensor.half() ? Tensor::Widened(Permute(*tensor.half(), perm)) : Bytes(tensor, perm);
 }
 
 }  // namespace
+
+Tensor Bytes(const Tensor& codes, const std::vector<int64_t>& perm) {
+  if (codes.dtype() != DType::kInt4) return Permute(codes, perm);
+  Tensor bytes(DType::kInt8, codes.shape());
+  for (int64_t i = 0; i < codes.count(); ++i) {
+    bytes.data<int8_t>()[i] = static_cast<int8_t>(codes.AsInt64(i));
+  }
+  return Permute(bytes, perm);
+}
 
 Value* Weights(Context& context, size_t slot, const std::vector<int64_t>& perm) {
   Converter& graph = context.graph();

@@ -5,6 +5,9 @@
 
 namespace requant::tflite {
 
+/// The codes of weights with their dimensions permuted; those of four bits get a byte each.
+Tensor Bytes(const Tensor& codes, const std::vector<int64_t>& perm);
+
 /// The reals of weights with their dimensions permuted.
 Value* Weights(Context& context, size_t slot, const std::vector<int64_t>& perm);
 

@@ -27,12 +27,14 @@ struct Refusal {
 };
 
 const Refusal kRefusals[] = {
-    {"operator", ErrorCode::kUnsupported, "RFFT2D of 'y' is no operator of this engine", "y",
-     [](GraphSpec& graph) { graph.nodes[0].code = 131; }},
-    {"later operator", ErrorCode::kUnsupported, "operator 206 of 'y' is no operator of this engine",
+    {"operator", ErrorCode::kUnsupported, "CALL_ONCE of 'y' is no operator of this engine", "y",
+     [](GraphSpec& graph) { graph.nodes[0].code = 129; }},
+    {"later operator", ErrorCode::kUnsupported, "operator 250 of 'y' is no operator of this engine",
+     "y", [](GraphSpec& graph) { graph.nodes[0].code = 250; }},
+    {"spectrum", ErrorCode::kUnsupported, "tensor 'x' has complex numbers", "x",
+     [](GraphSpec& graph) { graph.nodes[0].code = 135; }},
+    {"composite", ErrorCode::kInvalidModel, "STABLEHLO_COMPOSITE of 'y' has the subgraph 0 of 1",
      "y", [](GraphSpec& graph) { graph.nodes[0].code = 206; }},
-    {"random", ErrorCode::kUnsupported, "RANDOM_UNIFORM of 'y' is no operator of this engine", "y",
-     [](GraphSpec& graph) { graph.nodes[0].code = 148; }},
     {"custom", ErrorCode::kUnsupported, "TFLite_Detection_PostProcess of 'y' is a custom operator",
      "y",
      [](GraphSpec& graph) {

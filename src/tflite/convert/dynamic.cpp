@@ -1,0 +1,115 @@
+#include "tflite/convert/dynamic.h"
+
+#include <algorithm>
+
+#include "ops/shape/select.h"
+#include "tflite/convert/weights.h"
+
+namespace requant::tflite {
+namespace {
+
+/// A scale below it would make quotients that are no numbers; so small activations become 0.
+constexpr float kLeastScale = 1e-30F;
+
+/// The weights as bytes, with their dimensions permuted.
+Value* ByteWeights(Context& context, size_t slot, const std::vector<int64_t>& perm) {
+  const FileTensor& file = context.input(slot);
+  return context.graph().graph().AddConstant(file.name, Bytes(*context.constant(slot), perm));
+}
+
+/// The scales of the weights in a shape that broadcasts with the layer's output, `inner` dimensions
+/// from its end.
+Value* WeightScales(Context& context, size_t slot, int64_t inner) {
+  const std::vector<float>& scales = context.input(slot).quantization.scales;
+  Shape shape(static_cast<size_t>(inner) + 1, 1);
+  shape[0] = static_cast<int64_t>(scales.size());
+  return context.graph().AddConstant(Tensor::Vector(scales).Reshaped(shape));
+}
+
+/// Integers of a product as floats in steps of the weights' scales.
+Value* Sums(Context& context, Value* integers, size_t weights, int64_t inner) {
+  Value* sums = context.Cast(integers, DType::kFloat32);
+  return context.Add("Mul", {sums, WeightScales(context, weights, inner)});
+}
+
+Value* WithBias(Context& context, Value* product, size_t slot, int64_t inner) {
+  if (!context.has(slot)) return product;
+  Value* bias = context.Reals(slot);
+  if (inner > 0) {
+    std::vector<int64_t> shape(static_cast<size_t>(inner) + 1, 1);
+    shape[0] = -1;
+    bias = context.Add("Reshape", {bias, context.Ints(shape)});
+  }
+  return context.Add("Add", {product, bias});
+}
+
+/// Rounds to the codes 0 to 255, half to even.
+Value* Rounded(Context& context, Value* x) {
+  Value* zero = context.graph().AddConstant(Tensor::Scalar(uint8_t{0}));
+  return context.Add("QuantizeLinear", {x, context.Scalar(1), zero});
+}
+
+/// The sums of each column of int8 weights [k, n], times their scales.
+Tensor ColumnSums(const Tensor& codes, const std::vector<float>& scales) {
+  const int64_t n = codes.dim(1);
+  Tensor out(DType::kFloat32, {n});
+  for (int64_t column = 0; column < n; ++column) {
+    int64_t sum = 0;
+    for (int64_t k = 0; k < codes.dim(0); ++k) sum += codes.data<int8_t>()[k * n + column];
+    const float scale = scales[scales.size() == 1 ? 0 : static_cast<size_t>(column)];
+    out.data<float>()[column] = static_cast<float>(static_cast<double>(sum) * scale);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool IsDynamicLayer(Context& context, size_t input, size_t weights, int64_t axis) {
+  if (context.input(input).dtype != DType::kFloat32 || !context.has(weights)) return false;
+  const FileTensor& file = context.input(weights);
+  const Quantization& grid = file.quantization;
+  if (context.constant(weights) == nullptr || grid.scales.empty()) return false;
+  if (file.dtype != DType::kInt8 && file.dtype != DType::kInt4) return false;
+  return (grid.scales.size() == 1 || grid.axis == axis) &&
+         std::all_of(grid.zero_points.begin(), grid.zero_points.end(),
+                     [](int64_t zero) { return zero == 0; });
+}
+
+Value* DynamicProduct(Context& context, Value* rows, bool one_row, size_t weights, size_t bias) {
+  Value* w = ByteWeights(context, weights, {1, 0});
+  if (one_row) {
+    const std::vector<Value*> made = context.graph().AddMany("DynamicQuantizeLinear", {rows}, 3);
+    Value* sums = Sums(context, context.Add("MatMulInteger", {made[0], w, made[2]}), weights, 0);
+    return WithBias(context, context.Add("Mul", {sums, made[1]}), bias, 0);
+  }
+  // Codes are uint8, x = s (q - z) with a row's range from 0 or less to 0 or more. The kernels take
+  // one zero point for all rows, so the sum of (q - z) w is that of q w, less z times the sum of w.
+  Value* axis = context.Ints({-1});
+  Value* zero = context.Scalar(0);
+  Value* least = context.Add("Min", {context.Add("ReduceMin", {rows, axis}), zero});
+  Value* most = context.Add("Max", {context.Add("ReduceMax", {rows, axis}), zero});
+  Value* scale =
+      context.Add("Mul", {context.Add("Sub", {most, least}), context.Scalar(1.0F / 255)});
+  scale = context.Add("Max", {scale, context.Scalar(kLeastScale)});
+  Value* share = context.Add("Neg", {context.Add("Div", {least, scale})});
+  Value* offset = context.Add("DequantizeLinear", {Rounded(context, share), context.Scalar(1)});
+  Value* steps = context.Add("Add", {context.Add("Div", {rows, scale}), offset});
+  Value* codes = Rounded(context, steps);
+  Value* sums = Sums(context, context.Add("MatMulInteger", {codes, w}), weights, 0);
+  Value* columns = context.graph().AddConstant(
+      ColumnSums(w->constant, context.input(weights).quantization.scales));
+  sums = context.Add("Sub", {sums, context.Add("Mul", {offset, columns})});
+  return WithBias(context, context.Add("Mul", {sums, scale}), bias, 0);
+}
+
+Value* DynamicConv(Context& context, const std::vector<int64_t>& perm, AttributeMap attributes,
+                   size_t bias) {
+  Value* w = ByteWeights(context, 1, perm);
+  const std::vector<Value*> made =
+      context.graph().AddMany("DynamicQuantizeLinear", {context.Reals(0, Order::kPlanar)}, 3);
+  Value* integers = context.Add("ConvInteger", {made[0], w, made[2]}, std::move(attributes));
+  Value* sums = Sums(context, integers, 1, 2);
+  return WithBias(context, context.Add("Mul", {sums, made[1]}), bias, 2);
+}
+
+}  // namespace requant::tflite
