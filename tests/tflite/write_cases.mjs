@@ -3,7 +3,7 @@
 
 import { formulas } from './write_formulas.mjs';
 import { float, graph, image } from './write_graph.mjs';
-import { lines, moves, reductions } from './write_moves.mjs';
+import { lines, moves, places, reductions } from './write_moves.mjs';
 
 const convolutions = [
   ['pads 1', 'kernel_shape = [3, 3], pads = [1, 1, 1, 1]', [6, 4, 3, 3]],
@@ -228,6 +228,7 @@ export default [
   ...dense,
   ...pairs,
   ...moves,
+  ...places,
   ...reductions,
   ...lines,
   ...formulas,

@@ -22,6 +22,29 @@ const norms = ['ReduceL1', 'ReduceL2', 'ReduceSumSquare', 'ReduceLogSumExp'].fla
 export const formulas = [
   ...functions,
   ...norms,
+  graph(
+    'Erf',
+    image,
+    ['s = Mul(%x, %c)', 'y = Erf(%s)'],
+    { c: { type: 'float32', dims: [], values: [2] } },
+    float,
+  ),
+  graph('Mod fmod', { x: [3, 8], z: [3, 8] }, 'y = Mod(%x, %z) {fmod = 1}', {}, float),
+  graph(
+    'Mod of integers',
+    { x: [3, 8] },
+    [
+      's = Mul(%x, %c)',
+      'i:int32 = Cast(%s) {to = 6}',
+      'm:int32 = Mod(%i, %d)',
+      'y = Cast(%m) {to = 1}',
+    ],
+    {
+      c: { type: 'float32', dims: [], values: [20] },
+      d: { type: 'int32', dims: [], values: [7] },
+    },
+    float,
+  ),
   graph('Tan', image, ['t = Tanh(%x)', 'y = Tan(%t)'], {}, float),
   graph(
     'ReduceLogSum',

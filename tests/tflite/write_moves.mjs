@@ -35,6 +35,17 @@ export const moves = [
   graph('Pad reflect', image, 'y = Pad(%x, %p) {mode = "reflect"}', {
     p: ints(0, 0, 2, 1, 0, 0, 1, 3),
   }),
+  graph('Pad edge', image, ['c = Conv(%x, %w)', 'y = Pad(%c, %p) {mode = "edge"}'], {
+    w: [3, 4, 1, 1],
+    p: ints(0, 0, 2, 1, 0, 1, 0, 3),
+  }),
+  graph(
+    'Pad wrap',
+    image,
+    'y = Pad(%x, %p) {mode = "wrap"}',
+    { p: ints(0, 0, 2, 1, 0, 0, 0, 3) },
+    { opset: 19 },
+  ),
   graph('Pad value', image, 'y = Pad(%x, %p, %v)', {
     p: ints(0, 0, 2, 1, 0, 0, 1, 3),
     v: { type: 'float32', dims: [], values: [0.5] },
@@ -116,6 +127,75 @@ export const moves = [
       r: { type: 'float32', dims: [0], values: [] },
       s: { type: 'float32', dims: [4], values: [1, 1, 2, 3] },
     },
+  ),
+];
+
+const volume = { x: [1, 3, 5, 6, 7] };
+
+/** Operators that pick and place by positions, and layers over three dimensions. */
+export const places = [
+  graph('GatherND', { x: [4, 5, 3] }, 'y = GatherND(%x, %i)', {
+    i: { dims: [3, 2], values: [0, 1, 3, -1, 2, 2] },
+  }),
+  graph(
+    'ScatterND',
+    { x: [4, 3], z: [2, 3] },
+    'y = ScatterND(%x, %i, %z)',
+    { i: { dims: [2, 1], values: [3, -3] } },
+    float,
+  ),
+  graph(
+    'ScatterND add',
+    { x: [4, 3], z: [3] },
+    'y = ScatterND(%x, %i, %z) {reduction = "add"}',
+    { i: { dims: [3, 2], values: [3, 0, 1, 2, 1, 2] } },
+    float,
+  ),
+  graph(
+    'OneHot',
+    { x: [2, 6] },
+    ['s = Mul(%x, %c)', 'i:int64 = Cast(%s) {to = 7}', 'y = OneHot(%i, %d, %v) {axis = 1}'],
+    {
+      c: { type: 'float32', dims: [], values: [1.9] },
+      d: { dims: [], values: [4] },
+      v: { type: 'float32', dims: [2], values: [-1, 2] },
+    },
+    float,
+  ),
+  graph(
+    'Trilu upper',
+    { x: [2, 4, 5] },
+    'y = Trilu(%x, %k)',
+    { k: { dims: [], values: [1] } },
+    float,
+  ),
+  graph('Trilu lower', { x: [2, 4, 5] }, 'y = Trilu(%x) {upper = 0}', {}, float),
+  ...[
+    ['valid', 'kernel_shape = [2, 3, 3]'],
+    ['stride', 'kernel_shape = [2, 3, 3], strides = [1, 2, 2], auto_pad = "SAME_UPPER"'],
+    ['pads', 'kernel_shape = [2, 3, 3], strides = [2, 1, 1], pads = [1, 0, 2, 0, 1, 1]'],
+  ].map(([label, attributes]) =>
+    graph(
+      `Conv over three dimensions, ${label}`,
+      volume,
+      [`c = Conv(%x, %w, %b) {${attributes}}`, 'y = Relu(%c)'],
+      { w: [4, 3, 2, 3, 3], b: [4] },
+      float,
+    ),
+  ),
+  ...[
+    ['MaxPool', 'kernel_shape = [2, 3, 2], strides = [2, 2, 1], pads = [1, 1, 0, 0, 1, 1]'],
+    ['AveragePool', 'kernel_shape = [2, 2, 3], strides = [1, 2, 2]'],
+    ['AveragePool', 'kernel_shape = [2, 3, 3], strides = [1, 2, 2], pads = [1, 1, 1, 0, 1, 1]'],
+    ['AveragePool', 'kernel_shape = [2, 2, 3], pads = [1, 1, 1, 0, 1, 1], count_include_pad = 1'],
+  ].map(([op, attributes]) =>
+    graph(
+      `${op} over three dimensions, ${attributes}`,
+      volume,
+      ['c = Conv(%x, %w)', `y = ${op}(%c) {${attributes}}`],
+      { w: [2, 3, 1, 1, 1] },
+      float,
+    ),
   ),
 ];
 

@@ -1,5 +1,6 @@
 // Conv: CONV_2D, DEPTHWISE_CONV_2D.
 #include "base/str_cat.h"
+#include "tflite/write/ops/volume.h"
 #include "tflite/write/ops/weights.h"
 #include "tflite/write/ops/window.h"
 
@@ -38,6 +39,7 @@ void WriteConv(Writer& w) {
   const Value* weights = node.inputs[1];
   const Shape x_shape = w.ShapeOf(node.inputs[0]);
   Shape kernel = w.ShapeOf(weights);
+  if (kernel.size() == 5) return WriteConv3D(w);
   const Window window = ConvWindow(node.attributes, kernel);
   const Geometry geometry = PlaceGeometry(window, x_shape);
   const int64_t outputs = kernel[0];

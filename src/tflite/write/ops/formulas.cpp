@@ -10,6 +10,8 @@ namespace requant::tflite {
 
 void WriteFormula(Writer& w);
 void WriteLrn(Writer& w);
+void WriteMod(Writer& w);
+void RefuseRecurrent(Writer& w);
 void WriteTopK(Writer& w);
 
 namespace {
@@ -40,6 +42,25 @@ class Formula {
     low = Of(Builtin::kMUL, {low, Number(alpha)});
     const int32_t sum = Of(Builtin::kADD, {Of(Builtin::kRELU, {x_}), low});
     return gamma == 1 ? sum : Of(Builtin::kMUL, {sum, Number(gamma)});
+  }
+
+  /// sign(x) (1 - P(t) t exp(-x^2)) with t = 1 / (1 + p |x|) and a polynomial P: Abramowitz and
+  /// Stegun, Handbook of Mathematical Functions, 7.1.26, which errs by at most 1.5e-7.
+  int32_t Erf() {
+    constexpr float kP = 0.3275911F;
+    constexpr float kSteps[] = {1.061405429F, -1.453152027F, 1.421413741F, -0.284496736F,
+                                0.254829592F};
+    const int32_t size = Of(Builtin::kABS, {x_});
+    const int32_t below = Of(Builtin::kADD, {Of(Builtin::kMUL, {size, Number(kP)}), Number(1)});
+    const int32_t t = Of(Builtin::kDIV, {Number(1), below});
+    int32_t sum = Of(Builtin::kMUL, {t, Number(kSteps[0])});
+    for (const float step : {kSteps[1], kSteps[2], kSteps[3], kSteps[4]}) {
+      sum = Of(Builtin::kMUL, {Of(Builtin::kADD, {sum, Number(step)}), t});
+    }
+    const int32_t square = Of(Builtin::kMUL, {x_, x_});
+    const int32_t tail = Of(Builtin::kEXP, {Of(Builtin::kNEG, {square})});
+    const int32_t rest = Of(Builtin::kSUB, {Number(1), Of(Builtin::kMUL, {sum, tail})});
+    return Of(Builtin::kMUL, {Of(Builtin::kSIGN, {x_}), rest});
   }
 
   /// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
@@ -85,10 +106,46 @@ void WriteFormula(Writer& w) {
     y = f.Of(Builtin::kSELECT_V2, {above, x, f.Number(0)});
   } else if (node.Is("Tan")) {
     y = f.Of(Builtin::kDIV, {f.Of(Builtin::kSIN, {x}), f.Of(Builtin::kCOS, {x})});
+  } else if (node.Is("Erf")) {
+    y = f.Erf();
   } else if (node.Is("Elu")) {
     y = f.Exponential(number("alpha", 1), 1, 1);
   }
   f.Finish(y);
+}
+
+void WriteMod(Writer& w) {
+  // FLOOR_MOD has the sign of the divisor. With fmod the remainder has that of the dividend.
+  const Node& node = w.node();
+  const int64_t rank = w.RankOf(node.output());
+  const Order order = PlainOrder(rank);
+  const Shape shape = w.ShapeOf(node.output());
+  const TensorType type = w.TypeOf(node.output());
+  const std::string& name = node.output()->name;
+  const int32_t a = w.NeedPlain(node.inputs[0], Form::kNumbers);
+  const int32_t b = w.NeedPlain(node.inputs[1], Form::kNumbers);
+  int32_t y = 0;
+  if (node.attributes.Int("fmod", 0) == 0) {
+    y = w.Add(Builtin::kFLOOR_MOD, {a, b}, name, type, shape);
+  } else if (type == TensorType::kFloat32) {
+    const auto unary = [&](Builtin op, int32_t x) {
+      return w.Add(op, {x}, name, type, w.tensor(x).shape);
+    };
+    const int32_t rest = w.Add(
+        Builtin::kFLOOR_MOD, {unary(Builtin::kABS, a), unary(Builtin::kABS, b)}, name, type, shape);
+    y = w.Add(Builtin::kMUL, {rest, unary(Builtin::kSIGN, a)}, name, type, shape,
+              {ByteOption(field::ActivationOptions::kActivation, 0)});
+  } else {
+    w.Refuse(RQ_LATE_TEXT("its remainder of integers has the sign of the dividend"),
+             RQ_LATE_TEXT("use fmod = 0"));
+  }
+  w.Hold(node.output(), y, order, Form::kNumbers);
+}
+
+void RefuseRecurrent(Writer& w) {
+  w.Refuse(RQ_LATE_TEXT("LiteRT's operators of sequences keep their states from run to run, which "
+                        "LiteRT.js does not load"),
+           RQ_LATE_TEXT("run the model as ONNX, or export it with its steps unrolled"));
 }
 
 void WriteLrn(Writer& w) {

@@ -124,6 +124,39 @@ void WriteSlice(Writer& w) {
   w.Hold(node.output(), y, order, form);
 }
 
+namespace {
+
+/// Pads by repeating elements: along each axis they are gathered.
+void PadByGather(Writer& w, const std::vector<int32_t>& table, bool wraps, const Order& order,
+                 Form form) {
+  const Node& node = w.node();
+  int32_t y = w.Need(node.inputs[0], order, form);
+  for (size_t axis = 0; axis < order.size(); ++axis) {
+    const NetTensor from = w.tensor(y);
+    const int64_t size = from.shape[axis];
+    const int64_t before = table[2 * axis];
+    const int64_t end = size + table[2 * axis + 1];
+    if (before == 0 && end == size) continue;
+    std::vector<int32_t> places;
+    for (int64_t i = -before; i < end; ++i) {
+      const int64_t place =
+          wraps ? ((i % size) + size) % size : std::clamp<int64_t>(i, 0, size - 1);
+      places.push_back(static_cast<int32_t>(place));
+    }
+    Shape shape = from.shape;
+    shape[axis] = static_cast<int64_t>(places.size());
+    y = w.Add(Builtin::kGATHER, {y, w.AddConstant("places", Tensor::Vector(places))},
+              node.output()->name, from.type, shape,
+              {IntOption(field::GatherOptions::kAxis, static_cast<int64_t>(axis)),
+               IntOption(field::GatherOptions::kBatchDims, 0)},
+              from.grid);
+  }
+  w.NotePad();
+  w.Hold(node.output(), y, order, form);
+}
+
+}  // namespace
+
 void WritePad(Writer& w) {
   const Node& node = w.node();
   const Value* x = node.inputs[0];
@@ -132,13 +165,11 @@ void WritePad(Writer& w) {
   std::vector<int64_t> axes = PlainOrder(rank);
   if (node.input(3) != nullptr) axes = NormalizeAxes(w.Ints(3, nullptr).value(), rank);
   const std::string mode = node.attributes.String("mode", "constant");
-  if (mode != "constant" && mode != "reflect") {
-    w.Refuse(StrCat("its mode is '", mode, "'"), RQ_LATE_TEXT("use 'constant' or 'reflect'"));
-  }
+  const bool repeats = mode == "edge" || mode == "wrap";
   double value = node.attributes.Float("value", 0);
   if (node.input(2) != nullptr) value = w.ConstantOf(node.input(2), "values").AsDouble(0);
   const Order order = w.NativeOrder(x);
-  const bool is_zero = value == 0 || mode == "reflect";
+  const bool is_zero = value == 0 || mode != "constant";
   Form form = w.NativeForm(x);
   // A number beside 0 is not always a code.
   if (!is_zero) form = Form::kNumbers;
@@ -151,6 +182,7 @@ void WritePad(Writer& w) {
     table[2 * place] = static_cast<int32_t>(before);
     table[2 * place + 1] = static_cast<int32_t>(after);
   }
+  if (repeats) return PadByGather(w, table, mode == "wrap", order, form);
   const int32_t input = w.Need(x, order, form);
   const NetTensor from = w.tensor(input);
   std::vector<int32_t> inputs = {input,

@@ -3,6 +3,7 @@
 
 #include "base/late_text.h"
 #include "base/str_cat.h"
+#include "tflite/write/ops/volume.h"
 #include "tflite/write/ops/window.h"
 
 namespace requant::tflite {
@@ -65,6 +66,7 @@ void WriteMaxPool(Writer& w) {
     w.Refuse(RQ_LATE_TEXT("its indices are used"), RQ_LATE_TEXT("compute them without MaxPool"),
              node.output(1));
   }
+  if (w.RankOf(node.inputs[0]) == 5) return WritePool3D(w, true);
   const Form form = w.NativeForm(node.inputs[0]);
   const Geometry g = PlaceGeometry(PoolWindow(node.attributes), w.ShapeOf(node.inputs[0]));
   AddPool(w, Builtin::kMAX_POOL_2D, g, Padded(w, ImageOf(w, node.inputs[0], form), g, true), form);
@@ -72,6 +74,7 @@ void WriteMaxPool(Writer& w) {
 
 void WriteAveragePool(Writer& w) {
   const Node& node = w.node();
+  if (w.RankOf(node.inputs[0]) == 5) return WritePool3D(w, false);
   const Geometry g = PlaceGeometry(PoolWindow(node.attributes), w.ShapeOf(node.inputs[0]));
   const bool counts_pads = node.attributes.Int("count_include_pad", 0) != 0;
   int64_t reach[3] = {0, 0, 0};
