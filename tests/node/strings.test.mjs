@@ -6,10 +6,12 @@ import * as ort from 'onnxruntime-web';
 import {
   InferenceSession,
   Tensor,
+  compare,
   createWorker,
   interpret,
   packSequence,
   parseModel,
+  quantize,
   unpackMaps,
   unpackSequence,
 } from '../../dist/index.js';
@@ -106,7 +108,8 @@ describe('strings are moved', () => {
       [int64('a', [0]), '%u = Unsqueeze(%x, %a)', '%y = Squeeze(%u, %a)'],
       ['%y = Transpose(%x) {perm = [1, 0]}'],
       ['%y = Concat(%x, %x) {axis = 1}'],
-      [int64('i', [dims[0] - 1, -1]), '%y = Gather(%x, %i) {axis = 0}'],
+      // ONNX Runtime copies one string of each slice, so that a slice has one here.
+      [int64('i', [dims[1] - 1, -1, 0]), '%y = Gather(%x, %i) {axis = 1}'],
       [int64('f', [1]), int64('t', [-1]), int64('a', [1]), '%y = Slice(%x, %f, %t, %a)'],
       [int64('p', [1, dims[1] - 1]), '%z, %y = Split(%x, %p) {axis = 1}'],
       [int64('s', [2, ...dims]), '%y = Expand(%x, %s)'],
@@ -193,7 +196,24 @@ describe('strings are read and made', () => {
       ];
       return type === 'float32' ? Math.fround(value) : value;
     });
-    await same({ x: numbers(type, [6], data) }, ['%y = Cast(%x) {to = 8}']);
+    const x = numbers(type, [6], data);
+    if (!type.startsWith('float')) return same({ x }, ['%y = Cast(%x) {to = 8}']);
+    // ONNX Runtime gives up to eight digits, ONNX's data as many as restore the number.
+    const model = await parseModel(textOf(17, { x }, ['%y = Cast(%x) {to = 8}'], ['y']));
+    const { y } = await ours(model.toOnnx(), { x });
+    model.dispose();
+    y.data.forEach((text, i) => {
+      if (!Number.isFinite(data[i]))
+        return assert.equal(text, Number.isNaN(data[i]) ? 'NaN' : 'INF');
+      assert.ok(Object.is(type === 'float32' ? Math.fround(text) : Number(text), data[i]), text);
+      const short = Number(data[i].toPrecision(type === 'float32' ? 8 : 17));
+      assert.ok(text.length <= `${short}`.length + 4, text);
+    });
+  });
+
+  test('floats have the form that they have in ONNX Runtime', async () => {
+    const values = [0.1, 1e10, 16777216, 1e7, 100, -0.5, 1e-10, 3.4e38, -0].map(Math.fround);
+    await same({ x: numbers('float32', [9], values) }, ['%y = Cast(%x) {to = 8}']);
   });
 
   cases('Cast of strings', async (pick, random, round) => {
@@ -380,7 +400,8 @@ describe('ai.onnx.ml with strings', () => {
 
   cases('classifiers', async (pick, random, round) => {
     const columns = pick(1, 3);
-    const classes = pick(2, 4);
+    // Of two classes with sums of their own ONNX Runtime's trees heed the second one only.
+    const classes = round % 4 === 3 ? pick(3, 4) : pick(2, 4);
     const x = features(random, pick(1, 4), columns);
     const labels = texts(list(classes, (i) => `class ${i} ё`));
     const some = (count) => row(count, () => float(random() * 2 - 1));
@@ -539,6 +560,50 @@ describe('strings at the boundary', () => {
     assert.deepEqual(y.data, ['x', 'a"b', 'é😀', '']);
     model.dispose();
     again.dispose();
+  });
+
+  test('quantization leaves strings alone', async () => {
+    const weights = list(12, (i) => ((i * 7) % 12) / 6 - 1);
+    const model = await parseModel(
+      [
+        'graph "" opset 17, ai.onnx.ml 4',
+        'input %x: float32[2, 4]',
+        `const %w: float32[4, 3] = {${weights.map(float).join(', ')}}`,
+        '%z = MatMul(%x, %w)',
+        '%i = ArgMax(%z) {axis = 1, keepdims = 0}',
+        '%label = ai.onnx.ml::LabelEncoder(%i) {keys_int64s = [0, 1, 2], values_strings = ["a", "é", ""]}',
+        'output %label',
+        'output %z',
+      ].join('\n'),
+    );
+    const calibration = list(8, (round) => ({
+      x: new Tensor(
+        'float32',
+        list(8, (i) => Math.sin(round * 8 + i)),
+        [2, 4],
+      ),
+    }));
+    const quantized = await quantize(model, { calibration });
+    const session = await InferenceSession.create(quantized);
+    const { label, z } = await session.run(calibration[0]);
+    assert.equal(label.type, 'string');
+    label.data.forEach((text, row) => {
+      const scores = [...z.data.subarray(3 * row, 3 * row + 3)];
+      assert.equal(text, ['a', 'é', ''][scores.indexOf(Math.max(...scores))]);
+    });
+    await session.release();
+    const { outputs } = await compare(model, quantized, {
+      dataset: calibration.map((feeds) => ({ feeds })),
+    });
+    assert.equal(outputs[0].name, 'label');
+    quantized.dispose();
+    const reader = await parseModel(identity);
+    await assert.rejects(
+      quantize(reader, { calibration: [{ x: new Tensor(['a']) }] }),
+      isError('UNSUPPORTED', { value: 'x', message: /strings/ }),
+    );
+    reader.dispose();
+    model.dispose();
   });
 
   test('what has no form here is refused with a remedy', async () => {
