@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -25,7 +26,7 @@ std::string Shown(double number) {
     number *= 10;
     --exponent;
   }
-  const auto hundredths = static_cast<int64_t>(number * 100 + 0.5);
+  const auto hundredths = static_cast<int64_t>(std::llround(number * 100));
   std::string digits = StrCat(hundredths);
   digits.insert(digits.size() - 2, ".");
   return exponent == 0 ? digits : StrCat(digits, "e", exponent);
