@@ -1,19 +1,21 @@
-// Random cases of operators for the tests against ONNX Runtime.
+// Random cases of operators, against ONNX Runtime or against a definition in doubles.
 
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { randomSource, same } from './ort_operators.mjs';
+import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
+import { feedsOf, graph, randomSource, same } from './ort_operators.mjs';
 import { constant, float, product } from './ort_quantized.mjs';
 import { roundsOf } from './rounds.mjs';
 
-const ROUNDS = roundsOf(24, 200);
+const ROUNDS = roundsOf(16, 200);
 
 /** Compares a graph of one operator with ONNX Runtime, optimized and not. */
 export const both = (opset, inputs, body, outputs = ['y'], options = {}) =>
-  same(opset, inputs, body, outputs, {
-    sessions: [{}, { optimize: false }],
-    optimized: true,
-    ...options,
-  });
+  same(opset, inputs, body, outputs, { sessions: [{}, { optimize: false }], ...options });
+
+/** As both(), and ONNX Runtime runs the graph that the optimizer writes. */
+export const bothAndWritten = (opset, inputs, body, outputs = ['y'], options = {}) =>
+  both(opset, inputs, body, outputs, { optimized: true, ...options });
 
 /** A test of random cases: `run(pick, random)`, where pick(a, b) is an integer from a to b. */
 export function cases(name, run, [first, end] = ROUNDS) {
@@ -45,4 +47,28 @@ export function placesOf(i, dims) {
     i = Math.floor(i / dims[axis]);
   }
   return places;
+}
+
+/** Compares our outputs with `want`, a list of [dims, numbers], within 1e-5. */
+export async function defined(opset, inputs, body, outputs, wanted) {
+  const model = await parseModel(graph(opset, inputs, body, outputs));
+  const feeds = feedsOf(inputs, 3);
+  const want = wanted(Object.fromEntries(feeds.map(({ name, data }) => [name, data])));
+  const session = await InferenceSession.create(model);
+  const results = await session.run(
+    Object.fromEntries(
+      feeds.map(({ name, type, data, dims }) => [name, new Tensor(type, data, dims)]),
+    ),
+  );
+  await session.release();
+  model.dispose();
+  outputs.forEach((name, k) => {
+    const [dims, numbers] = want[k];
+    assert.deepEqual([...results[name].dims], dims, name);
+    numbers.forEach((number, i) => {
+      const got = Number(results[name].data[i]);
+      const near = Math.abs(got - number) <= 1e-5 * Math.max(1, Math.abs(number));
+      assert.ok(near, `${body.at(-1)}: ${name}[${i}] is ${got}, not ${number}`);
+    });
+  });
 }

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { InferenceSession, Tensor, parseModel } from '../../dist/index.js';
-import { both, cases, floats, list, placesOf, shaped } from './ort_cases.mjs';
+import { bothAndWritten as both, cases, floats, list, placesOf, shaped } from './ort_cases.mjs';
 import { graph } from './ort_operators.mjs';
 import { constant, float, integers, product, range, scale, zero } from './ort_quantized.mjs';
 

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { parseModel } from '../../dist/index.js';
-import { both, cases, ints, list, placesOf, shaped } from './ort_cases.mjs';
+import { bothAndWritten as both, cases, ints, list, placesOf, shaped } from './ort_cases.mjs';
 import { feedsOf, graph, runOurs } from './ort_operators.mjs';
 import { float, product } from './ort_quantized.mjs';
 

@@ -93,9 +93,11 @@ export function unpackSequence(sequence: Tensor): Tensor[] {
  *
  * @throws RequantError INVALID_ARGUMENT for another tensor.
  * @example
- * const { label, probabilities } = await session.run({ features });
- * const [first] = unpackMaps(probabilities);
- * console.log(first.get(label.data[0]));
+ * const classifier = await InferenceSession.create('classifier.onnx');
+ * const features = new Tensor('float32', [5.1, 3.5], [1, 2]);
+ * const { label, probabilities } = await classifier.run({ features });
+ * const [scores] = unpackMaps(probabilities);
+ * console.log(label.data[0], [...scores]);
  */
 export function unpackMaps(maps: Tensor): Map<string | bigint, number>[] {
   const [keys, values, rest] = unpackSequence(maps);
