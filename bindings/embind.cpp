@@ -145,8 +145,8 @@ SharedBytes TakeOver(double pointer, double size) {
   return {std::move(owner), {data, static_cast<size_t>(size)}};
 }
 
-val ReadModel(double pointer, double size, const val& names, const val& pointers,
-              const val& sizes) {
+val ReadModel(double pointer, double size, const val& names, const val& pointers, const val& sizes,
+              bool float_layers) {
   return Guard([&] {
     const SharedBytes file = TakeOver(pointer, size);
     ReadOptions options;
@@ -155,7 +155,8 @@ val ReadModel(double pointer, double size, const val& names, const val& pointers
       options.external[names[i].as<std::string>()] =
           TakeOver(pointers[i].as<double>(), sizes[i].as<double>());
     }
-    return WrapModel(IsTflite(file.bytes) ? kReadTflite(file) : ReadOnnx(file, options));
+    return WrapModel(IsTflite(file.bytes) ? kReadTflite(file, float_layers)
+                                          : ReadOnnx(file, options));
   });
 }
 

@@ -285,6 +285,7 @@ export interface Core {
     externalNames: string[],
     externalPointers: number[],
     externalSizes: number[],
+    floatLayers: boolean,
   ): CoreModel | Failure;
   fileNeeds(pointer: number, size: number): { files: string[]; functions: number[] } | Failure;
   createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;

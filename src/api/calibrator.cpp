@@ -15,7 +15,8 @@ namespace {
 FloatModel OptimizedFloatOf(const Graph& graph) {
   if (IsQuantized(graph)) {
     Fail(ErrorCode::kInvalidArgument, "the model is already quantized",
-         {.hint = "quantize the float model it was made from"});
+         {.hint = "quantize the float model it was made from; a .tflite file of dynamic range is "
+                  "a float model when it is loaded with dynamicRange: 'float'"});
   }
   return OptimizedFloat(graph);
 }

@@ -59,6 +59,7 @@ class Converter {
   }
   const FileSubgraph& subgraph(size_t index) const { return file_.subgraphs()[index]; }
   size_t subgraphs() const { return file_.subgraphs().size(); }
+  bool float_layers() const { return file_.float_layers(); }
 
   /// The tensor's constant, or nullptr. Codes of a quantized one.
   const Tensor* Constant(int32_t index) const;

@@ -88,7 +88,8 @@ void CheckIndices(const std::vector<int32_t>& indices, size_t count, int32_t lea
 
 }  // namespace
 
-File::File(const SharedBytes& bytes) : bytes_(Aligned(bytes)) {
+File::File(const SharedBytes& bytes, bool float_layers)
+    : bytes_(Aligned(bytes)), float_layers_(float_layers) {
   using Field = field::Model;
   const std::span<const uint8_t> all = bytes_.bytes;
   // Bytes behind the first 2 GB hold buffers only.

@@ -60,12 +60,14 @@ class File {
  public:
   /// Throws kInvalidModel (damaged bytes, indices or sizes beyond what they count, no subgraph) or
   /// kUnsupported (another version of the schema).
-  explicit File(const SharedBytes& bytes);
+  File(const SharedBytes& bytes, bool float_layers);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   const std::vector<FileSubgraph>& subgraphs() const { return subgraphs_; }
   const std::string& description() const { return description_; }
+  /// Whether layers of dynamic range become products of floats.
+  bool float_layers() const { return float_layers_; }
 
  private:
   void ReadBuffers(const TableView& model);
@@ -80,6 +82,7 @@ class File {
   std::vector<std::span<const uint8_t>> buffers_;
   std::vector<FileSubgraph> subgraphs_;
   std::string description_;
+  bool float_layers_;
   size_t spent_ = 0;
 };
 

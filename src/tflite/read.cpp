@@ -4,8 +4,8 @@
 
 namespace requant {
 
-Graph ReadTflite(const SharedBytes& file) {
-  const tflite::File parsed(file);
+Graph ReadTflite(const SharedBytes& file, bool float_layers) {
+  const tflite::File parsed(file, float_layers);
   Graph graph = tflite::Converter(parsed, 0).ConvertModel();
   if (!parsed.description().empty()) graph.metadata["description"] = parsed.description();
   return graph;

@@ -22,7 +22,7 @@ import {
 } from './args.js';
 import { metricFrom, openData } from './data.js';
 import { openValidation, validationOptions } from './gating.js';
-import { load, write } from './models.js';
+import { loadFloat, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import { quantizeWithProgress, readConfig } from './quantizing.js';
 
@@ -87,7 +87,7 @@ export async function runAnalyze(
   }
   const chooses = maxBytes !== undefined || maxMs !== undefined;
   const html = text(values, 'html');
-  using model = await load(file!, streams);
+  using model = await loadFloat(file!, streams);
   const data = await openData(values, model, { targets: false });
   const metric = metricFrom(values);
   const measured =

@@ -19,7 +19,7 @@ import {
   threadsOption,
 } from './args.js';
 import { metricFrom, metricOptions, openData } from './data.js';
-import { load, requantizeOption, sessionOptions, write } from './models.js';
+import { load, loadFloat, requantizeOption, sessionOptions, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 export async function compareWithProgress(
@@ -93,7 +93,7 @@ export async function runCompare(
   const html = text(values, 'html');
   const aloneSamples = integer(values, 'alone', 0);
   const layerwise = layers > 0 || html !== undefined;
-  using model = await load(floatFile!, streams);
+  using model = await loadFloat(floatFile!, streams);
   using candidate = await load(quantizedFile!, streams);
   const dataset = await openData(values, model);
   const report = await compareWithProgress(

@@ -10,6 +10,7 @@ import { readTensor } from '../dataset/node.js';
 import { writeNpy } from '../dataset/npy.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { loadModel } from '../model/load_model.js';
+import type { LoadOptions } from '../model/load_options.js';
 import type { Model } from '../model/model.js';
 import { oneLine, shorten } from '../report/format.js';
 import { formatBytes, formatMs, formatNumber, table } from '../report/index.js';
@@ -44,11 +45,20 @@ export function sessionOptions(values: Values): Pick<SessionOptions, 'requantize
   return requantize ? { requantize } : {};
 }
 
+/** Loads a model that a command quantizes or trains: layers of dynamic range compute in float. */
+export const loadFloat = (file: string, streams: Streams): Promise<Model> =>
+  load(file, streams, 'float');
+
 /** Loads a model and shows progress. */
-export async function load(file: string, streams: Streams): Promise<Model> {
+export async function load(
+  file: string,
+  streams: Streams,
+  dynamicRange: LoadOptions['dynamicRange'] = 'integer',
+): Promise<Model> {
   const progress = new Progress(streams);
   try {
     return await loadModel(file, {
+      dynamicRange,
       onProgress: ({ phase, done, total }) => {
         if (phase === 'download') progress.show('reading', done, total);
       },

@@ -28,7 +28,7 @@ import {
 import { compareWithProgress } from './comparing.js';
 import { openData, readJson } from './data.js';
 import { gateOf, gateOptions, reportingSearch, writeSearch } from './gating.js';
-import { load, write } from './models.js';
+import { loadFloat, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 /** Options for writing the quantized file. */
@@ -180,7 +180,7 @@ export async function runQuantize(
   required(values, 'data');
   let config = await readConfig(values);
   const budget = integer(values, 'budget', 1);
-  using model = await load(file!, streams);
+  using model = await loadFloat(file!, streams);
   const data = await openData(values, model, { targets: false });
   const gate = await gateOf(values, model, data, streams);
   const start = performance.now();

@@ -28,7 +28,7 @@ import {
 } from './args.js';
 import { agreementOption, checkAgreement, compareWithProgress } from './comparing.js';
 import { metricFrom, metricOptions, openData } from './data.js';
-import { load, write } from './models.js';
+import { loadFloat, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 import {
   configOptions,
@@ -150,7 +150,7 @@ export async function runTrain(values: Values, [file]: string[], streams: Stream
   const options = trainOptions(values);
   const flip = values['flip'] === true;
   const shift = integer(values, 'shift', 0, 1e6) ?? 0;
-  using model = await load(file!, streams);
+  using model = await loadFloat(file!, streams);
   using start = await startOf(model, values, streams);
   const { data, validation } = divide(await openData(values, model), values);
   const checkpoint = text(values, 'checkpoint');

@@ -22,7 +22,7 @@ import {
   text,
   threadsOption,
 } from './args.js';
-import { load, requantizeOption, sessionOptions } from './models.js';
+import { load, loadFloat, requantizeOption, sessionOptions } from './models.js';
 import { Progress, type Streams } from './output.js';
 import { openData } from './data.js';
 
@@ -106,7 +106,7 @@ export async function runVerify(
   const name = text(values, 'engine') ?? 'onnxruntime-web';
   const worst = integer(values, 'worst', 0);
   const least = real(values, 'min-agreement', 0, 1) ?? 0.9;
-  using model = await load(floatFile!, streams);
+  using model = await loadFloat(floatFile!, streams);
   using quantized = await load(quantizedFile!, streams);
   const dataset = await openData(values, model);
   const engine = await loadEngine(name, quantizedFile!);

@@ -21,7 +21,7 @@ import {
   threadsOption,
 } from './args.js';
 import { openData } from './data.js';
-import { load, write } from './models.js';
+import { loadFloat, write } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 export const weightsSpec: CommandSpec = {
@@ -61,7 +61,7 @@ export async function runWeights(
   const rotate = oneOf<WeightsRotation>(values, 'rotate', ['auto', 'always']);
   const rotateSize = integer(values, 'rotate-size', 2, 1024);
   if (method !== undefined) required(values, 'data');
-  using model = await load(file!, streams);
+  using model = await loadFloat(file!, streams);
   const data =
     text(values, 'data') === undefined
       ? undefined

@@ -119,7 +119,9 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     for (const bytes of external.values()) owned.push(copyIn(core, bytes));
     const pointers = owned.slice(1);
     owned = [];
-    const object = reading(() => core.readOnnx(pointer, size, names, pointers, sizes));
+    const object = reading(() =>
+      core.readOnnx(pointer, size, names, pointers, sizes, options.dynamicRange === 'float'),
+    );
     const model = new Model(core, object);
     try {
       const { handle } = model;
@@ -170,7 +172,10 @@ export async function openSource(
   source: Source,
   options: LoadOptions,
 ): Promise<{ core: Core; loaded: Loaded }> {
-  const { preload = [] } = options;
+  const { preload = [], dynamicRange } = options;
+  if (dynamicRange !== undefined) {
+    checkOneOf(dynamicRange, ['integer', 'float'], 'options.dynamicRange');
+  }
   for (const part of preload) {
     checkOneOf(part, ['operators', 'tools', 'lowBits'], 'options.preload');
   }

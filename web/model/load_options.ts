@@ -37,6 +37,12 @@ export interface LoadOptions {
    * (the other two include them). Without this option each part is fetched once it is known to be needed.
    */
   preload?: readonly EnginePart[];
+  /**
+   * How layers of `.tflite` files with float activations and weights of codes (dynamic range) compute: `'integer'`
+   * (default) multiplies integers, as LiteRT does; `'float'` widens the weights, so that quantize() and train()
+   * take the model. Other files have no such layers, and ignore it.
+   */
+  dynamicRange?: 'integer' | 'float';
 }
 
 /** @internal */
@@ -46,6 +52,7 @@ export const loadOptionKinds = {
   externalData: 'any',
   numThreads: 'any',
   preload: 'strings',
+  dynamicRange: 'string',
 } as const;
 
 const plainName = (name: string) => name.replace(/^(\.\/)+/, '');

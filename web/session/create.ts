@@ -107,6 +107,7 @@ export async function createLocal(
   options: SessionOptions,
 ): Promise<LocalExecutor> {
   const { onProgress, signal, externalData, numThreads, preload, quantize, cache } = options;
+  const { dynamicRange = quantize === undefined ? undefined : 'float' } = options;
   throwIfAborted(signal);
   const wanted: QuantizeFirst | undefined = quantize && { quantize, cache, onProgress, signal };
   let model: Model | undefined;
@@ -124,6 +125,7 @@ export async function createLocal(
         externalData,
         numThreads,
         preload: wanted ? [...(preload ?? []), 'tools'] : preload,
+        dynamicRange,
       }) as LoadOptions;
       const opened = await openSource(source, loadOptions);
       if (isPlan(opened.loaded.bytes))

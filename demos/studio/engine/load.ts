@@ -31,6 +31,7 @@ export async function openModel({ name, bytes, external }: Brought): Promise<boo
     const float = await worker.loadModel(bytes, {
       externalData: external,
       preload: ['tools'],
+      dynamicRange: 'float',
       signal,
     });
     report(2, 0, 1);

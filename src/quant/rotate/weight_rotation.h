@@ -14,7 +14,7 @@
 namespace requant {
 
 struct RotationOptions {
-  WeightOnlyOptions weights;
+  WeightOnlyOptions weights = {};
   bool feedback = false;  // whether samples will decide how weights round (RoundWithFeedback)
   int64_t size = 128;     // the largest block of a rotation, a power of two from 2 to 1024
   bool always = false;    // rotates wherever it is possible

@@ -65,6 +65,7 @@ Tensor ColumnSums(const Tensor& codes, const std::vector<float>& scales) {
 }  // namespace
 
 bool IsDynamicLayer(Context& context, size_t input, size_t weights, int64_t axis) {
+  if (context.graph().float_layers()) return false;
   if (context.input(input).dtype != DType::kFloat32 || !context.has(weights)) return false;
   const FileTensor& file = context.input(weights);
   const Quantization& grid = file.quantization;

@@ -7,7 +7,8 @@
 namespace requant::tflite {
 
 /// Whether the activations of a layer are floats and its weights constant codes of 4 or 8 bits
-/// whose zero points are 0, with one scale, or one for each index of the dimension `axis`.
+/// whose zero points are 0, with one scale, or one for each index of the dimension `axis`. False
+/// for a file that is read with float layers.
 bool IsDynamicLayer(Context& context, size_t input, size_t weights, int64_t axis);
 
 /// The product of float rows [..., k] and weights [n, k] in slot `weights`, with the bias in slot

@@ -19,6 +19,30 @@ Tensor Moved(const Tensor& tensor, const std::vector<int64_t>& perm) {
   return tensor.half() ? Tensor::Widened(Permute(*tensor.half(), perm)) : Bytes(tensor, perm);
 }
 
+/// Whether an input that is no constant has codes.
+bool HasCodes(Context& context) {
+  Converter& graph = context.graph();
+  for (size_t slot = 0; slot < context.inputs(); ++slot) {
+    if (!context.has(slot) || context.constant(slot) != nullptr) continue;
+    if (graph.quantized(context.in(slot))) return true;
+  }
+  return false;
+}
+
+/// The numbers of codes with a scale and a zero point, or one for each index of dimension `axis`.
+Tensor Numbers(const Tensor& codes, const Quantization& grid, size_t axis) {
+  Tensor out(DType::kFloat32, codes.shape());
+  const bool one = grid.scales.size() == 1;
+  int64_t inner = 1;
+  for (size_t d = axis + 1; d < codes.shape().size(); ++d) inner *= codes.shape()[d];
+  for (int64_t i = 0; i < codes.count(); ++i) {
+    const size_t at = one ? 0 : static_cast<size_t>(i / inner) % grid.scales.size();
+    const int64_t zero = grid.zero_points.empty() ? 0 : grid.zero_points[at];
+    out.data<float>()[i] = static_cast<float>(codes.AsInt64(i) - zero) * grid.scales[at];
+  }
+  return out;
+}
+
 }  // namespace
 
 Tensor Bytes(const Tensor& codes, const std::vector<int64_t>& perm) {
@@ -42,6 +66,10 @@ Value* Weights(Context& context, size_t slot, const std::vector<int64_t>& perm) 
   }
   if (!graph.quantized(index)) return codes;
   const auto axis = std::find(perm.begin(), perm.end(), file.quantization.axis) - perm.begin();
+  if (graph.float_layers() && codes->is_constant() && !HasCodes(context)) {
+    const auto place = static_cast<size_t>(axis);
+    return graph.AddConstant(Numbers(codes->constant, file.quantization, place));
+  }
   const DType dtype = codes->is_constant() ? codes->constant.dtype() : file.dtype;
   return graph.Dequantize(codes, file.quantization, dtype, axis);
 }
