@@ -60,7 +60,7 @@ class File {
  public:
   /// Throws kInvalidModel (damaged bytes, indices or sizes beyond what they count, no subgraph) or
   /// kUnsupported (another version of the schema).
-  File(const SharedBytes& bytes, bool float_layers);
+  explicit File(const SharedBytes& bytes, bool float_layers = false);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 

@@ -103,7 +103,7 @@ std::vector<Tensor> ItemsOf(const Tensor& container) {
       elements = CheckedMul(elements, static_cast<size_t>(shape.back()));
     }
     if (IsText(dtype)) {
-      items.push_back(TextItem(reader, std::move(shape), elements));
+      items.push_back(TextItem(reader, shape, elements));
       continue;
     }
     const size_t bytes = DTypeBytes(dtype, elements);
