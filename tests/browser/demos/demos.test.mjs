@@ -6,9 +6,9 @@ import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { makeModels } from '../../transformers/make.mjs';
 import { FOLDER, skipTransformers } from '../../transformers/package.mjs';
-import { BUILD, launch } from '../browser.mjs';
+import { BUILD } from '../browser.mjs';
 import { check, missing, open, serveDemos, status } from './demo_site.mjs';
-import { writeVideo } from './fake_camera.mjs';
+import { launchWithCamera } from './fake_camera.mjs';
 
 const TRANSFORMERS = path.join(FOLDER, 'node_modules/@huggingface/transformers');
 
@@ -16,12 +16,7 @@ let site;
 let browser;
 before(async () => {
   site = await serveDemos('demos');
-  const video = path.join(BUILD, 'demos-face.y4m');
-  writeVideo(video);
-  browser = await launch(undefined, [
-    '--use-fake-device-for-media-stream',
-    `--use-file-for-fake-video-capture=${video}`,
-  ]);
+  browser = await launchWithCamera(path.join(BUILD, 'demos-face.y4m'));
 });
 after(async () => {
   await browser?.close();

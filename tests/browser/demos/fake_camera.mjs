@@ -1,6 +1,7 @@
 // A video of a drawn face, for Chromium's fake camera.
 
 import { writeFileSync } from 'node:fs';
+import { launch } from '../browser.mjs';
 
 /** The grey of a pixel of a drawn face at (x, y) in units of half its height, or undefined outside of it. */
 function face(x, y) {
@@ -35,7 +36,7 @@ export function frameOf(width, height, index) {
 }
 
 /** Writes a video in the form YUV4MPEG2 (yuv4mpeg(5) of mjpegtools), of skin's colour where it is not dark. */
-export function writeVideo(file, { width = 320, height = 240, frames = 24 } = {}) {
+function writeVideo(file, { width = 320, height = 240, frames = 24 } = {}) {
   const parts = [Buffer.from(`YUV4MPEG2 W${width} H${height} F12:1 Ip A1:1 C420\n`)];
   for (let index = 0; index < frames; index++) {
     const grey = frameOf(width, height, index);
@@ -51,4 +52,13 @@ export function writeVideo(file, { width = 320, height = 240, frames = 24 } = {}
     parts.push(Buffer.from('FRAME\n'), Buffer.from(grey), half(112), half(146));
   }
   writeFileSync(file, Buffer.concat(parts));
+}
+
+/** Chromium with a camera that shows the face; `file` becomes the video. */
+export function launchWithCamera(file) {
+  writeVideo(file);
+  return launch(undefined, [
+    '--use-fake-device-for-media-stream',
+    `--use-file-for-fake-video-capture=${file}`,
+  ]);
 }

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import test, { after, before } from 'node:test';
 import { SCREENS, problemsOf } from '../accessible.mjs';
-import { BUILD, launch, openPage } from '../browser.mjs';
-import { writeVideo } from '../demos/fake_camera.mjs';
+import { BUILD, openPage } from '../browser.mjs';
+import { launchWithCamera } from '../demos/fake_camera.mjs';
 import { serveStudio } from '../studio_site.mjs';
 import { choose, go, idle, quantize } from '../studio_use.mjs';
 import { MODEL } from '../../node/support.mjs';
@@ -19,12 +19,7 @@ let browser;
 before(async () => {
   if (skip) return;
   site = await serveStudio();
-  const video = path.join(BUILD, 'studio-face.y4m');
-  writeVideo(video);
-  browser = await launch(undefined, [
-    '--use-fake-device-for-media-stream',
-    `--use-file-for-fake-video-capture=${video}`,
-  ]);
+  browser = await launchWithCamera(path.join(BUILD, 'studio-face.y4m'));
 });
 
 after(async () => {
