@@ -154,7 +154,7 @@ void ReadAttribute(Message message, const std::string& op_type, const std::strin
         throw;
       }
     case AttributeType::kTypeProto:
-      // Of Optional, whose type is the number of a dtype from here on.
+      // Only Optional has such an attribute; the graph keeps the number of the dtype.
       if (!value_type || op_type != "Optional") break;
       return attributes.Set(name, static_cast<int64_t>(ReadTypeProto(Message(*value_type),
                                                                      StrCat(label, ".", name))));

@@ -1,4 +1,4 @@
-// What the package takes for a tensor.
+// Objects of other classes that the package takes as tensors.
 
 import { RequantError, invalidArgument, show } from './errors.js';
 import { Tensor, type TensorDataMap, type TensorInput, type TensorType } from './tensor.js';

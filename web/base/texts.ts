@@ -44,7 +44,7 @@ export function packTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
 
 /**
  * The first `count` strings of what packTexts makes, and the bytes that they take; undefined for other bytes.
- * What is no UTF-8 becomes U+FFFD.
+ * U+FFFD stands for bytes that are no UTF-8.
  */
 export function unpackTexts(
   bytes: Uint8Array,

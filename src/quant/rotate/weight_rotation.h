@@ -20,7 +20,7 @@ struct RotationOptions {
   bool always = false;    // rotates wherever it is possible
 };
 
-/// What was done with a product.
+/// Reports the rotation of a product.
 struct RotatedLayer {
   std::string name;    // of its node
   std::string detail;  // whether it is rotated, where and by which blocks, or why not

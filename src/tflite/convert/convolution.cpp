@@ -211,6 +211,25 @@ AttributeMap Attributes(const Window3& window) {
   return attributes;
 }
 
+/// The size of spatial dimension `i`.
+int64_t KnownSize(const Context& context, const SymbolicShape& shape, size_t i) {
+  if (shape[i + 1].known()) return shape[i + 1].value;
+  context.Refuse(RQ_LATE_TEXT("has an input of open size"),
+                 RQ_LATE_TEXT("convert the model with fixed shapes"));
+}
+
+/// Defines the output of `op` on the volume in slot `data`; the bias is in slot 2 or, for the
+/// transposed form, 3.
+void DefineVolume(Context& context, const char* op, size_t data, AttributeMap attributes) {
+  const size_t bias = data == 0 ? 2 : 3;
+  std::vector<Value*> inputs = {context.Reals(data, Order::kPlanar),
+                                Weights(context, 1, {4, 3, 0, 1, 2})};
+  if (context.has(bias)) inputs.push_back(Bias(context, bias, data, 1));
+  Value* result = context.Add(op, std::move(inputs), std::move(attributes));
+  context.DefineActivated(
+      result, context.options().Get<int8_t>(field::Conv3DOptions::kActivation, 0), Order::kPlanar);
+}
+
 }  // namespace
 
 void ConvertConv3D(Context& context, const char*) {
@@ -220,11 +239,7 @@ void ConvertConv3D(Context& context, const char*) {
   if (window.padding == Padding::kSame) {
     std::vector<int64_t> pads(2 * kSpatial);
     for (size_t i = 0; i < kSpatial; ++i) {
-      if (!shape[i + 1].known()) {
-        context.Refuse(RQ_LATE_TEXT("has an input of open size"),
-                       RQ_LATE_TEXT("convert the model with fixed shapes"));
-      }
-      const int64_t size = shape[i + 1].value;
+      const int64_t size = KnownSize(context, shape, i);
       const int64_t outputs = size / window.stride[i] + (size % window.stride[i] != 0);
       const int64_t covered =
           CheckedAdd64(CheckedMul64(outputs - 1, window.stride[i]), Extent(window, i));
@@ -234,12 +249,7 @@ void ConvertConv3D(Context& context, const char*) {
     }
     attributes.Set("pads", std::move(pads));
   }
-  std::vector<Value*> inputs = {context.Reals(0, Order::kPlanar),
-                                Weights(context, 1, {4, 3, 0, 1, 2})};
-  if (context.has(2)) inputs.push_back(Bias(context, 2, 0, 1));
-  Value* result = context.Add("Conv", std::move(inputs), std::move(attributes));
-  context.DefineActivated(
-      result, context.options().Get<int8_t>(field::Conv3DOptions::kActivation, 0), Order::kPlanar);
+  DefineVolume(context, "Conv", 0, std::move(attributes));
 }
 
 void ConvertConv3DTranspose(Context& context, const char*) {
@@ -249,13 +259,9 @@ void ConvertConv3DTranspose(Context& context, const char*) {
   if (wanted.size() != 5) context.Invalid(RQ_LATE_TEXT("has an output of no five dimensions"));
   std::vector<int64_t> pads(2 * kSpatial), more(kSpatial);
   for (size_t i = 0; i < kSpatial; ++i) {
-    if (!shape[i + 1].known()) {
-      context.Refuse(RQ_LATE_TEXT("has an input of open size"),
-                     RQ_LATE_TEXT("convert the model with fixed shapes"));
-    }
-    const int64_t full =
-        CheckedAdd64(CheckedMul64(shape[i + 1].value - 1, window.stride[i]), Extent(window, i));
-    const int64_t total = full - wanted[i + 1];
+    const int64_t steps = KnownSize(context, shape, i) - 1;
+    const int64_t full = CheckedAdd64(CheckedMul64(steps, window.stride[i]), Extent(window, i));
+    const int64_t total = CheckedAdd64(full, -std::max<int64_t>(wanted[i + 1], 0));
     more[i] = std::max<int64_t>(-total, 0);
     if (wanted[i + 1] < 1 || more[i] >= window.stride[i] || total >= full)
       context.Invalid(RQ_LATE_TEXT("has an output that its windows do not fill"));
@@ -266,12 +272,7 @@ void ConvertConv3DTranspose(Context& context, const char*) {
   attributes.Set("pads", std::move(pads));
   if (std::any_of(more.begin(), more.end(), [](int64_t size) { return size != 0; }))
     attributes.Set("output_padding", std::move(more));
-  std::vector<Value*> inputs = {context.Reals(2, Order::kPlanar),
-                                Weights(context, 1, {4, 3, 0, 1, 2})};
-  if (context.has(3)) inputs.push_back(Bias(context, 3, 2, 1));
-  Value* result = context.Add("ConvTranspose", std::move(inputs), std::move(attributes));
-  context.DefineActivated(
-      result, context.options().Get<int8_t>(field::Conv3DOptions::kActivation, 0), Order::kPlanar);
+  DefineVolume(context, "ConvTranspose", 2, std::move(attributes));
 }
 
 }  // namespace requant::tflite

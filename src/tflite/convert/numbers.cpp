@@ -90,7 +90,8 @@ AttributeMap Seeded(const Context& context) {
   const int64_t seed = context.options().Get<int64_t>(Options::kSeed, 0);
   const int64_t second = context.options().Get<int64_t>(Options::kSeed2, 0);
   if (seed != 0 || second != 0) {
-    attributes.Set("seed", static_cast<float>(seed * 31 + second));
+    const uint64_t both = static_cast<uint64_t>(seed) * 31 + static_cast<uint64_t>(second);
+    attributes.Set("seed", static_cast<float>(both));
   }
   return attributes;
 }

@@ -33,7 +33,7 @@ Tensor Limit(bool most) {
       std::vector<T>{most ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest()});
 }
 
-/// What a segment without elements is: the neutral element of its reduction.
+/// The neutral element of a reduction, which is the result for a segment without elements.
 Tensor Neutral(const Context& context, std::string_view reduction, DType dtype) {
   if (reduction == "add") return Tensor(dtype, {1});
   switch (dtype) {
