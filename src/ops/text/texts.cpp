@@ -135,11 +135,13 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 using Parts = std::vector<std::string_view>;
 
-/// The parts between runs of white space, which none of them touches.
+/// The parts between runs of white space. The last one may hold white space, but does not end with it, as in ONNX
+/// Runtime (core/providers/cpu/nn/string_split.cc).
 Parts SplitAtSpaces(std::string_view text, size_t most) {
   const auto skip = [&text] {
     while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
   };
+  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
   Parts parts;
   for (skip(); !text.empty(); skip()) {
     size_t end = parts.size() < most ? 0 : text.size();
