@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import * as ort from 'onnxruntime-web';
 import { InferenceSession, Tensor, loadModel, readQuantized } from '../../dist/index.js';
 import { FOREIGN, SHARED, foreignModel, skipShared } from './shared_models.mjs';
+import { shareOfToday } from './rounds.mjs';
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
@@ -192,8 +193,12 @@ const SETS = {
   'mobilenet_v2_1.0_224_qat_uint8_qdq': { size: 224, scale: 128, mean: 1, first: 1 },
 };
 
+const today = shareOfToday(Object.keys(SETS));
 for (const [name, form] of Object.entries(SETS)) {
-  const skip = skipShared || (!process.env.REQUANT_LONG && 'only with REQUANT_LONG=1');
+  const skip =
+    skipShared ||
+    (!process.env.REQUANT_LONG && 'only with REQUANT_LONG=1') ||
+    (!today.includes(name) && 'not today');
   test(`${name}: as accurate as in onnxruntime-web`, { skip }, async (t) => {
     const read = (file) => readFileSync(path.join(SHARED, 'data/imagenet', file));
     const labels = JSON.parse(read('test_100.json')).images.map(({ label }) => label);

@@ -8,6 +8,7 @@ import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
 import { movedImages } from './moved_images.mjs';
 import { argmax, cifarImages, dataOf, modelPath, networks, skipShared } from './shared_models.mjs';
+import { shareOfToday } from './rounds.mjs';
 
 const LONG = Boolean(process.env.REQUANT_LONG);
 const CALIBRATION_IMAGES = { cifar: 128, imagenet: 32 };
@@ -40,9 +41,13 @@ async function rightOf(session, images) {
   return right;
 }
 
+const today = shareOfToday(networks);
 for (const network of networks) {
   const { name, kind, right, decibels } = network;
-  const skip = skipShared || (!LONG && !network.quick && 'only with REQUANT_LONG=1');
+  const skip =
+    skipShared ||
+    (!network.quick && !LONG && 'only with REQUANT_LONG=1') ||
+    (!network.quick && !today.includes(network) && 'not today');
   test(name, { skip }, async (t) => {
     const { calibration, test: images, logits, classes } = dataOf(network);
     const model = await loadModel(modelPath(name));

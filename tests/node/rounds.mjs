@@ -1,13 +1,21 @@
-// How many random cases a test makes.
+// How much a test does in CI, which has another share of the long tests every day (UTC).
+
+const DAY = Math.floor(Date.now() / 86_400_000);
+const SHARES = 6;
 
 /**
  * The rounds [first, end): the first `quick` ones; with REQUANT_LONG=1 the first `full` ones, of which CI takes
- * another third every day (UTC).
+ * another sixth every day.
  */
 export function roundsOf(quick, full) {
   const { REQUANT_LONG, CI } = process.env;
   if (!REQUANT_LONG) return [0, quick];
   if (!CI) return [0, full];
-  const day = Math.floor(Date.now() / 86_400_000) % 3;
-  return [Math.floor((full * day) / 3), Math.floor((full * (day + 1)) / 3)];
+  const day = DAY % SHARES;
+  return [Math.floor((full * day) / SHARES), Math.floor((full * (day + 1)) / SHARES)];
+}
+
+/** The list, or in CI every third of its elements, others every day. */
+export function shareOfToday(list, shares = 3) {
+  return process.env.CI ? list.filter((_, i) => i % shares === DAY % shares) : list;
 }

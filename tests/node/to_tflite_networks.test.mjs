@@ -11,6 +11,7 @@ import { litertFolder, openLiteRt } from '../tflite/litert.mjs';
 import { largest, sizeOf } from '../tflite/write_check.mjs';
 import { asTensors, inLiteRt } from '../tflite/written.mjs';
 import { argmax, dataOf, foreignModel, modelPath, networks, skipShared } from './shared_models.mjs';
+import { shareOfToday } from './rounds.mjs';
 
 const skipShort = !process.env.REQUANT_LONG && 'only with REQUANT_LONG=1';
 ort.env.wasm.numThreads = 1;
@@ -128,7 +129,7 @@ describe('networks written for LiteRT', { skip: skipShared }, () => {
       });
     };
     try {
-      for (const network of networks) {
+      for (const network of shareOfToday(networks)) {
         const { name } = network;
         const { calibration, test: samples } = dataOf(network);
         const feeds = await samplesOf(samples, 3);
@@ -141,7 +142,9 @@ describe('networks written for LiteRT', { skip: skipShared }, () => {
         });
         await hold(`${name}, int8`, subject, feeds, await answersOf(subject, feeds), 0.1);
       }
-      for (const [name, { float = 1e-5, quantized: most = 0.05 }] of Object.entries(floats)) {
+      for (const [name, { float = 1e-5, quantized: most = 0.05 }] of shareOfToday(
+        Object.entries(floats),
+      )) {
         const { file, inputs } = foreignModel(name);
         const feeds = [foreignFeeds(inputs)];
         const shapes = Object.fromEntries(inputs.map((one) => [one.name, one.dims]));
@@ -151,7 +154,7 @@ describe('networks written for LiteRT', { skip: skipShared }, () => {
         const subject = await quantize(model, { calibration, config: { target: 'tflite' } });
         await hold(`${name}, int8`, subject, feeds, await answersOf(subject, feeds), most, shapes);
       }
-      for (const [name, most] of Object.entries(quantized)) {
+      for (const [name, most] of shareOfToday(Object.entries(quantized))) {
         const { file, inputs } = foreignModel(name);
         const feeds = [foreignFeeds(inputs)];
         const shapes = Object.fromEntries(inputs.map((one) => [one.name, one.dims]));
