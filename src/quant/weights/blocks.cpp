@@ -1,79 +1,52 @@
 #include "quant/weights/blocks.h"
 
 #include <algorithm>
-#include <cmath>
+#include <span>
+
+#include "quant/weights/block_grid.h"
 
 namespace requant {
 namespace {
 
-/// The weights of a block of one column, and how much their errors count.
-struct Block {
-  std::vector<float> weights;
-  std::vector<double> power;
-};
+/// Columns whose weights are read together: where rows lie behind one another, a line of the cache
+/// holds 16 floats of as many columns.
+constexpr int64_t kColumns = 16;
 
-/// Ranges that are tried: the whole one, and smaller ones in steps of 2 %. Few bits gain by much
-/// smaller ones.
-int TrialsOf(int bits) { return bits < 4 ? 36 : 24; }
+/// The weights of some columns in the rows of one block; zeros follow the last row.
+class Tile {
+ public:
+  explicit Tile(int64_t block) : block_(block), weights_(static_cast<size_t>(kColumns * block)) {}
 
-double ErrorOf(const Block& block, double scale, double low, double high) {
-  double error = 0;
-  for (size_t i = 0; i < block.weights.size(); ++i) {
-    const auto w = static_cast<double>(block.weights[i]);
-    const double d = w - scale * std::clamp(std::nearbyint(w / scale), low, high);
-    error += block.power[i] * d * d;
-  }
-  return error;
-}
-
-/// The scale of least squared error with codes [-2^(b-1), 2^(b-1) - 1].
-float SymmetricScale(const Block& block, int bits) {
-  float extreme = 0;
-  for (const float w : block.weights) {
-    if (std::fabs(w) > std::fabs(extreme)) extreme = w;
-  }
-  if (extreme == 0 || !std::isfinite(extreme)) return 1;
-  const double low = -std::ldexp(1, bits - 1);
-  const auto size = static_cast<double>(std::fabs(extreme));
-  double best = size / -low;
-  double least = HUGE_VAL;
-  for (int step = 0; step < TrialsOf(bits); ++step) {
-    const double scale = size / (-low - 1) * (1.02 - 0.02 * step);
-    const double error = ErrorOf(block, scale, low, -low - 1);
-    if (error < least) {
-      least = error;
-      best = scale;
-    }
-  }
-  return static_cast<float>(best);
-}
-
-/// The scale and the zero point of least squared error.
-std::pair<float, uint8_t> AffineGrid(const Block& block, int bits) {
-  float low = 0, high = 0;
-  for (const float w : block.weights) {
-    low = std::min(low, w);
-    high = std::max(high, w);
-  }
-  const auto range = static_cast<double>(high) - static_cast<double>(low);
-  if (!(range > 0) || !std::isfinite(range)) return {1.0F, uint8_t{0}};
-  const double most = std::ldexp(1, bits) - 1;
-  std::pair<float, uint8_t> best{1.0F, uint8_t{0}};
-  double least = HUGE_VAL;
-  for (int step = 0; step < TrialsOf(bits); ++step) {
-    const auto scale = static_cast<float>(range / most * (1 - 0.02 * step));
-    if (!(scale > 0)) break;
-    const double middle = (most - static_cast<double>(low + high) / static_cast<double>(scale)) / 2;
-    for (const double zero : {std::floor(middle), std::ceil(middle)}) {
-      const double kept = std::clamp(zero, 0.0, most);
-      const double error = ErrorOf(block, static_cast<double>(scale), -kept, most - kept);
-      if (error < least) {
-        least = error;
-        best = {scale, static_cast<uint8_t>(kept)};
+  /// Reads `rows` rows from `row` on of `columns` columns from `column` on.
+  void Read(const Product& p, int64_t column, int64_t columns, int64_t row, int64_t rows) {
+    if (rows < block_) std::fill(weights_.begin(), weights_.end(), 0.0F);
+    for (int64_t k = 0; k < rows; ++k) {
+      const float* from = p.weights + column * p.n_step + (row + k) * p.k_step;
+      for (int64_t i = 0; i < columns; ++i) {
+        weights_[static_cast<size_t>(i * block_ + k)] = from[i * p.n_step];
       }
     }
   }
-  return best;
+  std::span<const float> Column(int64_t i) const {
+    return std::span(weights_).subspan(static_cast<size_t>(i * block_),
+                                       static_cast<size_t>(block_));
+  }
+
+ private:
+  int64_t block_;
+  std::vector<float> weights_;
+};
+
+/// The powers of all rows by the largest of them, and zeros up to `size`.
+std::vector<float> RelativePower(const std::vector<double>& power, int64_t size) {
+  std::vector<float> out;
+  if (power.empty()) return out;
+  const double largest = *std::max_element(power.begin(), power.end());
+  if (!(largest > 0)) return out;
+  out.resize(static_cast<size_t>(size));
+  std::transform(power.begin(), power.end(), out.begin(),
+                 [&](double x) { return static_cast<float>(x / largest); });
+  return out;
 }
 
 }  // namespace
@@ -86,34 +59,53 @@ BlockedWeights RoundToBlocks(const Product& p, const WeightOnlyOptions& options,
   out.block = options.block;
   out.bits = options.bits;
   out.codes.resize(static_cast<size_t>(p.k * p.n));
-  const int half = 1 << (options.bits - 1);
-  const int most = 2 * half - 1;
-  Block block;
-  for (int64_t column = 0; column < p.n; ++column) {
-    for (int64_t begin = 0; begin < p.k; begin += options.block) {
-      const int64_t end = std::min(p.k, begin + options.block);
-      block.weights.clear();
-      block.power.clear();
-      for (int64_t k = begin; k < end; ++k) {
-        block.weights.push_back(p.weights[column * p.n_step + k * p.k_step]);
-        block.power.push_back(power.empty() ? 1 : power[static_cast<size_t>(k)]);
+  out.scales.resize(static_cast<size_t>(p.n * out.blocks()));
+  out.zeros.resize(out.scales.size());
+  Tile tile(out.block);
+  BlockSearch search(out.bits, options.symmetric);
+  std::vector<uint8_t> codes(static_cast<size_t>(out.block));
+  const std::vector<float> relative = RelativePower(power, out.blocks() * out.block);
+  for (int64_t column = 0; column < p.n; column += kColumns) {
+    const int64_t columns = std::min(kColumns, p.n - column);
+    for (int64_t row = 0; row < p.k; row += out.block) {
+      const int64_t rows = std::min(out.block, p.k - row);
+      tile.Read(p, column, columns, row, rows);
+      std::span<const float> weighed;
+      if (!relative.empty()) {
+        weighed =
+            std::span(relative).subspan(static_cast<size_t>(row), static_cast<size_t>(out.block));
       }
-      const auto [scale, zero] = options.symmetric ? std::pair(SymmetricScale(block, options.bits),
-                                                               static_cast<uint8_t>(half))
-                                                   : AffineGrid(block, options.bits);
-      out.scales.push_back(scale);
-      out.zeros.push_back(zero);
-      for (int64_t k = begin; k < end; ++k) {
-        const float steps = std::nearbyint(block.weights[static_cast<size_t>(k - begin)] / scale);
-        const float code =
-            std::clamp(steps, static_cast<float>(-zero), static_cast<float>(most - zero));
-        out.codes[static_cast<size_t>(column * p.k + k)] =
-            static_cast<uint8_t>(static_cast<int>(code) + zero);
+      for (int64_t i = 0; i < columns; ++i) {
+        const BlockGrid grid = search.Find(tile.Column(i), weighed);
+        const size_t at = out.BlockOf(column + i, row);
+        out.scales[at] = grid.scale;
+        out.zeros[at] = grid.zero;
+        RoundToGrid(tile.Column(i), grid, out.bits, codes.data());
+        std::copy_n(codes.begin(), rows, out.codes.begin() + (column + i) * p.k + row);
       }
     }
   }
   return out;
 }
+
+namespace {
+
+/// Visits all pairs of a column and a row in squares that caches hold in either order.
+template <typename Visit>
+void InSquares(int64_t columns, int64_t rows, const Visit& visit) {
+  constexpr int64_t kSide = 64;
+  for (int64_t row = 0; row < rows; row += kSide) {
+    const int64_t last_row = std::min(row + kSide, rows);
+    for (int64_t column = 0; column < columns; column += kSide) {
+      const int64_t last_column = std::min(column + kSide, columns);
+      for (int64_t k = row; k < last_row; ++k) {
+        for (int64_t i = column; i < last_column; ++i) visit(i, k);
+      }
+    }
+  }
+}
+
+}  // namespace
 
 Tensor DequantizeCodes(const Product& p, const BlockedWeights& weights, bool symmetric) {
   const bool bytes = weights.bits == 8;
@@ -121,18 +113,16 @@ Tensor DequantizeCodes(const Product& p, const BlockedWeights& weights, bool sym
       symmetric ? (bytes ? DType::kInt8 : DType::kInt4) : (bytes ? DType::kUint8 : DType::kUint4);
   Tensor codes(dtype, p.tensor->shape());
   auto* to = static_cast<uint8_t*>(codes.raw());
-  for (int64_t column = 0; column < p.n; ++column) {
-    for (int64_t k = 0; k < p.k; ++k) {
-      const int64_t at = column * p.n_step + k * p.k_step;
-      int code = weights.codes[static_cast<size_t>(column * p.k + k)];
-      if (symmetric) code -= weights.zeros[weights.BlockOf(column, k)];
-      if (bytes) {
-        to[at] = static_cast<uint8_t>(code);
-      } else {
-        to[at / 2] |= static_cast<uint8_t>((code & 15) << (at % 2 * 4));
-      }
+  const int zero = symmetric ? 1 << (weights.bits - 1) : 0;
+  InSquares(p.n, p.k, [&](int64_t column, int64_t k) {
+    const int64_t at = column * p.n_step + k * p.k_step;
+    const int code = weights.codes[static_cast<size_t>(column * p.k + k)] - zero;
+    if (bytes) {
+      to[at] = static_cast<uint8_t>(code);
+    } else {
+      to[at / 2] |= static_cast<uint8_t>((code & 15) << (at % 2 * 4));
     }
-  }
+  });
   return codes;
 }
 
@@ -193,12 +183,15 @@ Tensor PackedCodes(const BlockedWeights& weights) {
   const int64_t blocks = weights.blocks();
   Tensor codes(DType::kUint8, {weights.n, blocks, blob});
   for (int64_t column = 0; column < weights.n; ++column) {
-    for (int64_t k = 0; k < blocks * weights.block; ++k) {
-      uint8_t* to = codes.data<uint8_t>() + (column * blocks + k / weights.block) * blob;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t first = block * weights.block;
+      const int64_t rows = std::min(weights.block, weights.k - first);
+      uint8_t* to = codes.data<uint8_t>() + (column * blocks + block) * blob;
+      const uint8_t* from = weights.codes.data() + column * weights.k + first;
+      for (int64_t i = 0; i < rows; ++i) PutBits(to, i, weights.bits, from[i]);
       // Codes behind the last row stand for 0.
-      const int code = k < weights.k ? weights.codes[static_cast<size_t>(column * weights.k + k)]
-                                     : weights.zeros[weights.BlockOf(column, k)];
-      PutBits(to, k % weights.block, weights.bits, code);
+      const int zero = weights.zeros[static_cast<size_t>(column * blocks + block)];
+      for (int64_t i = rows; i < weights.block; ++i) PutBits(to, i, weights.bits, zero);
     }
   }
   return codes;
