@@ -25,11 +25,35 @@ struct Blocked {
   int64_t k, n, block;
   bool transposed;  // codes are [n, k]
 
-  int64_t Code(const Tensor& tensor, int64_t row, int64_t column, int64_t rows) const {
-    const int64_t raw = tensor.AsInt64(transposed ? column * rows + row : row * n + column);
-    return tensor.dtype() == DType::kInt4 ? raw + 8 : raw;
+  /// The code of a weight or of a zero point; `rows` is the number of rows of that tensor. Adding 8
+  /// to an int4 flips its highest bit.
+  int Code(const Tensor& tensor, int64_t row, int64_t column, int64_t rows) const {
+    const int64_t at = transposed ? column * rows + row : row * n + column;
+    const int byte = static_cast<const uint8_t*>(tensor.raw())[at / 2];
+    const int code = byte >> (at % 2 * 4) & 15;
+    return tensor.dtype() == DType::kInt4 ? code ^ 8 : code;
   }
 };
+
+/// Writes the codes of each column one after another, in squares that caches hold: the codes of a
+/// column may lie in as many lines of the cache.
+void PackCodes(const Blocked& blocked, uint8_t* to) {
+  constexpr int64_t kSide = 64;
+  for (int64_t row = 0; row < blocked.k; row += kSide) {
+    const int64_t last_row = std::min(row + kSide, blocked.k);
+    for (int64_t side = 0; side < blocked.n; side += kSide) {
+      const int64_t last = std::min(side + kSide, blocked.n);
+      for (int64_t column = side; column < last; ++column) {
+        uint8_t* packed = to + column * blocked.k / 2;
+        for (int64_t k = row; k < last_row; k += 2) {
+          const int low = blocked.Code(*blocked.codes, k, column, blocked.k);
+          const int high = blocked.Code(*blocked.codes, k + 1, column, blocked.k);
+          packed[k / 2] = static_cast<uint8_t>(low | high << 4);
+        }
+      }
+    }
+  }
+}
 
 std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
   const Value* floats = node.input(1);
@@ -87,18 +111,14 @@ bool Pack(Graph& graph, Node* node) {
   Tensor scales(DType::kFloat32, {n * blocks});
   const int64_t zero_bytes = (blocks + 1) / 2;
   Tensor zeros(DType::kUint8, {n * zero_bytes});
+  PackCodes(*blocked, codes.data<uint8_t>());
   for (int64_t column = 0; column < n; ++column) {
-    uint8_t* row = codes.data<uint8_t>() + column * blocked->k / 2;
-    for (int64_t k = 0; k < blocked->k; ++k) {
-      const int64_t code = blocked->Code(*blocked->codes, k, column, blocked->k);
-      row[k / 2] = static_cast<uint8_t>(row[k / 2] | code << (k % 2 * 4));
-    }
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t at = blocked->transposed ? column * blocks + b : b * n + column;
       scales.data<float>()[column * blocks + b] = blocked->scales->data<float>()[at];
-      const int64_t zero = blocked->zeros ? blocked->Code(*blocked->zeros, b, column, blocks)
-                           : blocked->codes->dtype() == DType::kInt4 ? 8
-                                                                     : 0;
+      const int zero = blocked->zeros ? blocked->Code(*blocked->zeros, b, column, blocks)
+                       : blocked->codes->dtype() == DType::kInt4 ? 8
+                                                                 : 0;
       uint8_t& byte = zeros.data<uint8_t>()[column * zero_bytes + b / 2];
       byte = static_cast<uint8_t>(byte | zero << (b % 2 * 4));
     }
