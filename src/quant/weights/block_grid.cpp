@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 #include "base/float4.h"
 
@@ -20,11 +21,10 @@ Float4 Clamp(Float4 x, Float4 low, Float4 high) {
   x = x > low ? x : low;
   return x < high ? x : high;
 }
-/// The nearest integer of |x| < 2^22: near 1.5 * 2^23 floats have a distance of 1.
-Float4 Nearest(Float4 x) {
-  const Float4 shift = All(12582912.0F);
-  return (x + shift) - shift;
-}
+/// 1.5 * 2^23: near it floats have a distance of 1.
+constexpr float kShift = 12582912.0F;
+/// The nearest integer of |x| < 2^22.
+Float4 Nearest(Float4 x) { return (x + All(kShift)) - All(kShift); }
 
 template <bool kWeighed>
 float SumOfErrors(std::span<const float> unit, const float* power, Float4 scale, Float4 low,
@@ -113,9 +113,12 @@ void RoundToGrid(std::span<const float> weights, const BlockGrid& grid, int bits
   const Float4 low = All(static_cast<float>(-grid.zero));
   const Float4 high = All(static_cast<float>((1 << bits) - 1 - grid.zero));
   for (size_t i = 0; i < weights.size(); i += kLanes) {
-    const Float4 steps = Nearest(Clamp(Load4(weights.data() + i) / scale, low, high));
+    // The lowest bits of such a sum are those of the nearest integer.
+    const Float4 shifted = Clamp(Load4(weights.data() + i) / scale, low, high) + All(kShift);
+    uint32_t steps[kLanes];
+    std::memcpy(steps, &shifted, sizeof steps);
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      codes[i + lane] = static_cast<uint8_t>(static_cast<int>(steps[lane]) + grid.zero);
+      codes[i + lane] = static_cast<uint8_t>(steps[lane] + grid.zero);
     }
   }
 }

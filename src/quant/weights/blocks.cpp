@@ -147,6 +147,19 @@ void PutBits(uint8_t* to, int64_t index, int bits, int code) {
   if (bit % 8 + bits > 8) to[bit / 8 + 1] |= static_cast<uint8_t>(shifted >> 8);
 }
 
+/// Packs codes of `bits` bits without gaps from the lowest bits on into bytes that are 0.
+void PackBits(const uint8_t* codes, int64_t count, int bits, uint8_t* to) {
+  if (bits == 8) {
+    std::copy_n(codes, count, to);
+    return;
+  }
+  int64_t i = 0;
+  if (bits == 4) {
+    for (; i + 2 <= count; i += 2) to[i / 2] = static_cast<uint8_t>(codes[i] | codes[i + 1] << 4);
+  }
+  for (; i < count; ++i) PutBits(to, i, bits, codes[i]);
+}
+
 }  // namespace
 
 Tensor DequantizeScales(const Product& p, const BlockedWeights& weights) {
@@ -188,7 +201,7 @@ Tensor PackedCodes(const BlockedWeights& weights) {
       const int64_t rows = std::min(weights.block, weights.k - first);
       uint8_t* to = codes.data<uint8_t>() + (column * blocks + block) * blob;
       const uint8_t* from = weights.codes.data() + column * weights.k + first;
-      for (int64_t i = 0; i < rows; ++i) PutBits(to, i, weights.bits, from[i]);
+      PackBits(from, rows, weights.bits, to);
       // Codes behind the last row stand for 0.
       const int zero = weights.zeros[static_cast<size_t>(column * blocks + block)];
       for (int64_t i = rows; i < weights.block; ++i) PutBits(to, i, weights.bits, zero);
