@@ -11,6 +11,23 @@ namespace {
 
 uint8_t Half(const uint8_t* bytes, int64_t i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
 
+/// Packs a block of which all weights are there: `from` has the codes of column c at c * `stride`.
+void PackWholeBlock(const uint8_t* from, int64_t stride, int32_t block, uint8_t* codes) {
+  using nbits::kStep;
+  using nbits::kStepBytes;
+  for (int32_t c = 0; c < 4; ++c) {
+    const uint8_t* low = from + c * stride;
+    const uint8_t* high = from + (c + 4) * stride;
+    uint8_t* to = codes + c * kStep;
+    for (int32_t i = 0; i < block / 2; i += 2, to += kStepBytes) {
+      for (int32_t j = 0; j < 2; ++j) {
+        to[2 * j] = static_cast<uint8_t>((low[i + j] & 15) | (high[i + j] << 4));
+        to[2 * j + 1] = static_cast<uint8_t>((low[i + j] >> 4) | (high[i + j] & 0xf0));
+      }
+    }
+  }
+}
+
 /// Bytes of one row whose elements have `bytes` bytes, k padded to whole blocks.
 size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
   const auto blocks = static_cast<size_t>(nbits::Blocks(p.k, p.block));
@@ -36,6 +53,12 @@ void Pack(const MatMulNBitsWeights& w, void* packed) {
     for (int32_t b = 0; b < blocks; ++b, to += BlockBytes(w.block, zeros ? 1 : 0)) {
       uint8_t* codes = to + HeaderBytes(zeros ? 1 : 0);
       std::memset(to, 0, static_cast<size_t>(BlockBytes(w.block, zeros ? 1 : 0)));
+      const bool whole = (group + 1) * kColumns <= w.n && (b + 1) * w.block <= w.k;
+      if (whole) {
+        const int64_t row_bytes = int64_t{blocks} * (w.block / 2);
+        PackWholeBlock(w.codes + int64_t{group} * kColumns * row_bytes + b * (w.block / 2),
+                       row_bytes, w.block, codes);
+      }
       for (int32_t column = 0; column < kColumns; ++column) {
         const int64_t n = int64_t{group} * kColumns + column;
         const bool there = n < w.n;
@@ -44,6 +67,7 @@ void Pack(const MatMulNBitsWeights& w, void* packed) {
         const float scale = there ? w.scales[n * blocks + b] : 0.0f;
         std::memcpy(to + column * 4, &scale, 4);
         if (zeros) to[kColumns * 4 + column] = zero;
+        if (whole) continue;
         const uint8_t* from = w.codes + (n * blocks + b) * (w.block / 2);
         for (int32_t i = 0; i < w.block; ++i) {
           const bool inside = there && b * w.block + i < w.k;

@@ -62,7 +62,8 @@ struct HalfWeights4 {
   Tensor codes, scales, zeros;
   bool plain = true;  // all zero points are 8
 
-  HalfWeights4(const BlockCodes& from, const RowOrder& order, int shift)
+  /// `natural`: so many rows from the first on have the order of `from`.
+  HalfWeights4(const BlockCodes& from, const RowOrder& order, int64_t natural, int shift)
       : codes(DType::kUint8,
               {from.form.n, static_cast<int64_t>(order.blocks.size()), from.form.block / 2}),
         scales(DType::kFloat32, {from.form.n * codes.dim(1)}),
@@ -76,6 +77,10 @@ struct HalfWeights4 {
         SetHalf(zeros, n * ((blocks + 1) / 2), b, zero);
         scales.data<float>()[n * blocks + b] =
             std::ldexp(from.scales[n * from.form.blocks() + source], shift);
+        if (from.form.bits == 8 && (b + 1) * from.form.block <= natural) {
+          PackBytes(from, n * blocks + b, shift);
+          continue;
+        }
         for (int64_t i = 0; i < from.form.block; ++i) {
           const auto row = static_cast<size_t>(b * from.form.block + i);
           const int64_t k = row < order.rows.size() ? order.rows[row] : -1;
@@ -83,6 +88,18 @@ struct HalfWeights4 {
           SetHalf(codes, (n * blocks + b) * (from.form.block / 2), i, code);
         }
       }
+    }
+  }
+
+ private:
+  /// Packs the codes of a block of 8 bits, which has the same number in both.
+  void PackBytes(const BlockCodes& from, int64_t block, int shift) {
+    const uint8_t* bytes = from.codes.data<uint8_t>() + block * from.form.block;
+    uint8_t* to = codes.data<uint8_t>() + block * (from.form.block / 2);
+    for (int64_t i = 0; i < from.form.block / 2; ++i) {
+      const int low = (bytes[2 * i] >> shift) & 15;
+      const int high = (bytes[2 * i + 1] >> shift) & 15;
+      to[i] = static_cast<uint8_t>(low | (high << 4));
     }
   }
 };
@@ -128,7 +145,7 @@ std::unique_ptr<Graph> RepackedProduct(const Node& node) {
   Value* sum = nullptr;
   for (const int shift : {4, 0}) {
     if (shift > 0 && form.bits <= 4) continue;
-    HalfWeights4 half(weights, order, shift);
+    HalfWeights4 half(weights, order, groups ? 0 : form.k, shift);
     std::vector<Value*> operands = {a, body->AddConstant("codes", std::move(half.codes)),
                                     body->AddConstant("scales", std::move(half.scales))};
     if (!half.plain) operands.push_back(body->AddConstant("zeros", std::move(half.zeros)));
