@@ -135,8 +135,8 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 using Parts = std::vector<std::string_view>;
 
-/// The parts between runs of white space. The last one may hold white space, but does not end with it, as in ONNX
-/// Runtime (core/providers/cpu/nn/string_split.cc).
+/// The parts between runs of white space. The last one may hold white space, but does not end with
+/// it, as in ONNX Runtime (core/providers/cpu/nn/string_split.cc).
 Parts SplitAtSpaces(std::string_view text, size_t most) {
   const auto skip = [&text] {
     while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
