@@ -43,9 +43,9 @@ export interface WeightsOptions {
    */
   format?: 'qdq' | 'matmulnbits';
   /**
-   * For `'matmulnbits'` with 4 bits: whether engines may quantize activations to 8 bits, 32 values with a
-   * scale of their own (`accuracy_level` 4), which is faster and costs far less accuracy than the weights
-   * did. Default true; false keeps them in float.
+   * For `'matmulnbits'`: whether engines may quantize activations to 8 bits, 32 values with a scale of their own
+   * (`accuracy_level` 4), which is faster. Default true up to 4 bits, where it costs far less accuracy than the
+   * weights did; false for 8 bits, which lose about 2 dB by it.
    */
   int8Activations?: boolean;
   /**
@@ -150,7 +150,7 @@ function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
     },
     'options',
   );
-  const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = true } = options;
+  const { bits = 4, blockSize = 32, format = 'qdq', int8Activations = bits < 8 } = options;
   const { symmetric = true, calibration, method = 'gptq', maxSamples } = options;
   const { rotate, rotateSize = 128 } = options;
   checkOneOf(format, ['qdq', 'matmulnbits'], 'options.format');
@@ -187,7 +187,7 @@ function checkWeightsOptions(options: WeightsOptions): CoreWeightsOptions {
     bits,
     block: blockSize,
     matMulNBits: format === 'matmulnbits',
-    int8Activations: int8Activations && bits === 4,
+    int8Activations,
     embeddings: embeddings || 0,
     symmetric,
     feedback: method !== 'awq',
