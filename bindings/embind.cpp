@@ -145,15 +145,15 @@ SharedBytes TakeOver(double pointer, double size) {
   return {std::move(owner), {data, static_cast<size_t>(size)}};
 }
 
-val ReadModel(double pointer, double size, const val& names, const val& pointers, const val& sizes,
-              bool float_layers) {
+val ReadModel(double pointer, double size, const val& names, const val& pieces, bool float_layers) {
   return Guard([&] {
     const SharedBytes file = TakeOver(pointer, size);
     ReadOptions options;
     const auto count = names["length"].as<unsigned>();
     for (unsigned i = 0; i < count; ++i) {
-      options.external[names[i].as<std::string>()] =
-          TakeOver(pointers[i].as<double>(), sizes[i].as<double>());
+      const auto number = [&](unsigned part) { return pieces[3 * i + part].as<double>(); };
+      options.external.push_back({names[i].as<std::string>(), static_cast<uint64_t>(number(0)),
+                                  TakeOver(number(1), number(2))});
     }
     return WrapModel(IsTflite(file.bytes) ? kReadTflite(file, float_layers)
                                           : ReadOnnx(file, options));
@@ -164,12 +164,18 @@ val FileNeedsOf(double pointer, double size) {
   return Guard([&] {
     const std::span<const uint8_t> file(Pointer(pointer), static_cast<size_t>(size));
     const FileNeeds needs = IsTflite(file) ? FileNeeds{{}, kReadTflite.entry()} : NeedsOf(file);
-    val files = val::array();
-    for (const std::string& name : needs.files) files.call<void>("push", name);
+    val names = val::array();
+    val ranges = val::array();
+    for (const ExternalNeed& need : needs.external) {
+      names.call<void>("push", need.file);
+      ranges.call<void>("push", static_cast<double>(need.offset));
+      ranges.call<void>("push", static_cast<double>(need.size));
+    }
     val functions = val::array();
     if (needs.function) functions.call<void>("push", Address(needs.function));
     val out = val::object();
-    out.set("files", files);
+    out.set("names", names);
+    out.set("ranges", ranges);
     out.set("functions", functions);
     return out;
   });

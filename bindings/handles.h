@@ -84,8 +84,26 @@ class ModelHandle {
   emscripten::val Dot() const {
     return Guard([this] { return emscripten::val(GraphToDot(*graph_)); });
   }
-  emscripten::val Onnx() const {
-    return Guard([this] { return emscripten::val(std::make_shared<Blob>(WriteOnnx(*graph_))); });
+  /// The number of parts of the ONNX file, then pointer and size of these and of the parts of the
+  /// file with external data. They live as long as this handle.
+  emscripten::val Onnx(std::string external_data) {
+    return Guard([&] {
+      WriteOptions options;
+      options.external_data = std::move(external_data);
+      written_ = std::make_unique<OnnxPieces>(WriteOnnxPieces(*graph_, options));
+      emscripten::val out = emscripten::val::array();
+      const std::vector<std::span<const uint8_t>> model = written_->model.Parts();
+      out.call<void>("push", static_cast<double>(model.size()));
+      const auto put = [&](const std::vector<std::span<const uint8_t>>& parts) {
+        for (const auto& part : parts) {
+          out.call<void>("push", Address(part.data()));
+          out.call<void>("push", static_cast<double>(part.size()));
+        }
+      };
+      put(model);
+      put(written_->data.Parts());
+      return out;
+    });
   }
   emscripten::val Clone() const {
     return Guard([this] { return emscripten::val(std::make_shared<ModelHandle>(graph_)); });
@@ -101,6 +119,7 @@ class ModelHandle {
 
  private:
   std::shared_ptr<Graph> graph_;  // copies of the handle share it, and nobody changes it
+  std::unique_ptr<OnnxPieces> written_;
 };
 
 inline emscripten::val WrapModel(Graph graph) {

@@ -44,7 +44,11 @@ export interface CoreModel extends CoreObject {
   lowBits(): boolean | Failure;
   text(maxConstantElements: number): string | Failure;
   dot(): string | Failure;
-  onnx(): CoreBlob | Failure;
+  /**
+   * Writes an ONNX file, and larger constants to a second one of that name, unless it is empty. The numbers are the
+   * parts of the first one, then pointer and size of each part of both; they live as long as this object.
+   */
+  onnx(externalData: string): number[] | Failure;
   copy(): CoreModel | Failure;
   optimize(options: {
     only?: readonly string[];
@@ -274,6 +278,15 @@ export interface CoreComparer extends CoreObject {
   report(): string | Failure;
 }
 
+/** What a file needs to be read. */
+export interface CoreFileNeeds {
+  /** The external file of each tensor that lies in one. */
+  names: string[];
+  /** Offset and size of each of them. */
+  ranges: number[];
+  functions: number[];
+}
+
 export interface Core {
   /** The memory as bytes. It is replaced when the memory grows, so read it anew every time. */
   readonly HEAPU8: Uint8Array<ArrayBuffer>;
@@ -282,12 +295,13 @@ export interface Core {
   readOnnx(
     pointer: number,
     size: number,
-    externalNames: string[],
-    externalPointers: number[],
-    externalSizes: number[],
+    /** The external file of each piece. */
+    names: readonly string[],
+    /** Offset in the file, pointer and size of each piece, which the core takes over. */
+    pieces: readonly number[],
     floatLayers: boolean,
   ): CoreModel | Failure;
-  fileNeeds(pointer: number, size: number): { files: string[]; functions: number[] } | Failure;
+  fileNeeds(pointer: number, size: number): CoreFileNeeds | Failure;
   createSession(model: CoreModel, options: CoreSessionOptions): CoreSession | Failure;
   loadPlan(pointer: number, size: number, options: CoreSessionOptions): CoreSession | Failure;
   operators(): string | Failure;

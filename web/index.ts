@@ -88,6 +88,7 @@ export type {
   WeightLayer,
 } from './model/model.js';
 export type { ModelInfo, NodeInfo, ValueInfo } from './model/model_info.js';
+export type { OnnxFiles, SaveOptions } from './model/onnx_files.js';
 export type { TfliteEnd, TfliteFile, TfliteOptions, TfliteReport } from './model/tflite.js';
 export type { ExternalData, ExternalDataFile, LoadOptions } from './model/load_options.js';
 export type { RequantizeMode } from './model/planning.js';

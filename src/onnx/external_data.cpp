@@ -1,6 +1,8 @@
 // Tells what a file needs to be read: files that hold its tensors, and functions that load late.
-#include <set>
+#include <utility>
 
+#include "base/checked_math.h"
+#include "onnx/external_range.h"
 #include "onnx/local_functions.h"
 #include "onnx/read.h"
 #include "onnx/read_parts.h"
@@ -22,39 +24,47 @@ void ForEach(Message message, Tag tag, Visit&& visit) {
 }
 
 struct Needs {
-  std::set<std::string> files;
+  std::vector<ExternalNeed> external;
   bool late = false;
 };
 
+/// The bytes of a tensor; 0 for one that the reader refuses.
+uint64_t SizeOf(const ExternalRange& range, const Shape& dims, int32_t type) {
+  if (const auto length = ParseDecimal(range.length)) return *length;
+  try {
+    return DTypeBytes(DTypeFromNumber(type, ""), static_cast<size_t>(NumElements(dims)));
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 void CollectFromTensor(Message tensor, Needs& needs) {
   using Tag = onnx_tags::TensorProto;
-  using Entry = onnx_tags::StringStringEntryProto;
+  ExternalRange range;
+  Shape dims;
+  int32_t type = 0;
   while (tensor.Next()) {
-    const Tag tag = tensor.tag<Tag>();
-    if (tag == Tag::kDataType && tensor.Int32() == static_cast<int>(DType::kString)) {
-      needs.late = true;
+    switch (tensor.tag<Tag>()) {
+      case Tag::kDims:
+        tensor.AppendInt64(dims);
+        break;
+      case Tag::kDataType:
+        type = tensor.Int32();
+        break;
+      case Tag::kExternalData:
+        ReadExternalEntry(tensor.Child(), range);
+        break;
+      default:
+        tensor.Skip();
     }
-    if (tag != Tag::kExternalData) {
-      if (tag != Tag::kDataType) tensor.Skip();
-      continue;
-    }
-    Message entry = tensor.Child();
-    std::string key;
-    std::string value;
-    while (entry.Next()) {
-      switch (entry.tag<Entry>()) {
-        case Entry::kKey:
-          key = entry.String();
-          break;
-        case Entry::kValue:
-          value = entry.String();
-          break;
-        default:
-          entry.Skip();
-      }
-    }
-    if (key == "location") needs.files.insert(value);
   }
+  if (type == static_cast<int32_t>(DType::kString)) needs.late = true;
+  if (range.location.empty()) return;
+  ExternalNeed need{range.location, ParseDecimal(range.offset).value_or(0),
+                    SizeOf(range, dims, type)};
+  uint64_t end;
+  if (__builtin_add_overflow(need.offset, need.size, &end)) need.size = 0;
+  needs.external.push_back(std::move(need));
 }
 
 void CollectFromSparse(Message sparse, Needs& needs) {
@@ -135,8 +145,7 @@ FileNeeds NeedsOf(std::span<const uint8_t> file) {
           model.Skip();
       }
     }
-    return FileNeeds{{needs.files.begin(), needs.files.end()},
-                     needs.late ? kReadLocalFunctions.entry() : nullptr};
+    return FileNeeds{std::move(needs.external), needs.late ? kReadLocalFunctions.entry() : nullptr};
   });
 }
 

@@ -1,6 +1,7 @@
 // Reads ONNX files into graphs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,14 @@ struct ReadOptions {
 /// external file that was not given), naming node and value.
 Graph ReadOnnx(const SharedBytes& file, const ReadOptions& options = {});
 
+/// The bytes of a tensor in an external file.
+struct ExternalNeed {
+  std::string file;  // the name that the model uses
+  uint64_t offset = 0, size = 0;
+};
+
 struct FileNeeds {
-  std::vector<std::string> files;  // external data that the model names, sorted and each once
+  std::vector<ExternalNeed> external;  // in the order of the model; some may overlap
   const void* function;  // of the extended operators, without which it cannot be read; or nullptr
 };
 /// Tells a loader what to fetch before ReadOnnx. Throws kInvalidModel for damaged bytes.

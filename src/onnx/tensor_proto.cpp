@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "onnx/external_range.h"
 #include "onnx/tags.h"
 #include "onnx/text_data.h"
 #include "tensor/text.h"
@@ -14,12 +15,6 @@ namespace {
 using Tag = onnx_tags::TensorProto;
 
 constexpr const char* kRemedy = "the file is damaged or was written wrongly";
-
-struct ExternalRange {
-  std::string location;
-  std::optional<uint64_t> offset;
-  std::optional<uint64_t> length;
-};
 
 struct Parts {
   std::string name;
@@ -40,36 +35,11 @@ struct Parts {
        {.value = parts.name, .hint = kRemedy});
 }
 
-uint64_t ParseDecimal(const Parts& parts, const std::string& text) {
-  uint64_t number = 0;
-  bool valid = !text.empty();
-  for (const char c : text) {
-    valid = valid && c >= '0' && c <= '9' && !__builtin_mul_overflow(number, 10, &number) &&
-            !__builtin_add_overflow(number, static_cast<uint64_t>(c - '0'), &number);
-  }
-  if (!valid) Invalid(parts, StrCat("'", text, "' is no offset or length of external data"));
-  return number;
-}
-
-void ReadExternalEntry(Message message, Parts& parts) {
-  using Entry = onnx_tags::StringStringEntryProto;
-  std::string key;
-  std::string value;
-  while (message.Next()) {
-    switch (message.tag<Entry>()) {
-      case Entry::kKey:
-        key = message.String();
-        break;
-      case Entry::kValue:
-        value = message.String();
-        break;
-      default:
-        message.Skip();
-    }
-  }
-  if (key == "location") parts.range.location = value;
-  if (key == "offset") parts.range.offset = ParseDecimal(parts, value);
-  if (key == "length") parts.range.length = ParseDecimal(parts, value);
+/// The number of bytes that `text` names.
+uint64_t BytesOf(const Parts& parts, const std::string& text) {
+  const std::optional<uint64_t> number = ParseDecimal(text);
+  if (!number) Invalid(parts, StrCat("'", text, "' is no offset or length of external data"));
+  return *number;
 }
 
 Parts ReadParts(Message message, const std::string& what) {
@@ -108,7 +78,7 @@ Parts ReadParts(Message message, const std::string& what) {
         message.AppendUint64(parts.uint64s);
         break;
       case Tag::kExternalData:
-        ReadExternalEntry(message.Child(), parts);
+        ReadExternalEntry(message.Child(), parts.range);
         break;
       case Tag::kDataLocation:
         parts.external = message.Int32() == 1;  // DataLocation.EXTERNAL
@@ -122,24 +92,30 @@ Parts ReadParts(Message message, const std::string& what) {
 
 Tensor FromExternal(const Parts& parts, DType dtype, size_t bytes, const ExternalFiles& files) {
   const ExternalRange& range = parts.range;
-  const auto found = files.find(range.location);
-  if (found == files.end()) {
+  if (bytes == 0) return Tensor(dtype, parts.dims);
+  const uint64_t offset = range.offset.empty() ? 0 : BytesOf(parts, range.offset);
+  const uint64_t length = range.length.empty() ? bytes : BytesOf(parts, range.length);
+  if (length != bytes) {
+    Invalid(parts, StrCat("needs ", bytes, " bytes, but its external data has ", length));
+  }
+  bool given = false;
+  for (const ExternalPiece& piece : files) {
+    if (piece.file != range.location) continue;
+    given = true;
+    const std::span<const uint8_t> data = piece.data.bytes;
+    if (offset < piece.offset || offset - piece.offset > data.size()) continue;
+    const auto begin = static_cast<size_t>(offset - piece.offset);
+    if (bytes > data.size() - begin) continue;
+    return Tensor::View(dtype, parts.dims, data.subspan(begin, bytes), piece.data.owner);
+  }
+  if (!given) {
     Fail(ErrorCode::kInvalidArgument,
          StrCat("tensor '", parts.name, "' is stored in the external file '", range.location,
                 "', which was not given"),
          {.value = parts.name, .hint = "pass the bytes of that file under this name"});
   }
-  const std::span<const uint8_t> file = found->second.bytes;
-  const uint64_t offset = range.offset.value_or(0);
-  if (range.length && *range.length != bytes) {
-    Invalid(parts, StrCat("needs ", bytes, " bytes, but its external data has ", *range.length));
-  }
-  if (offset > file.size() || bytes > file.size() - offset) {
-    Invalid(parts, StrCat("external file '", range.location, "' of ", file.size(),
-                          " bytes ends before offset ", offset, " + ", bytes));
-  }
-  return Tensor::View(dtype, parts.dims, file.subspan(static_cast<size_t>(offset), bytes),
-                      found->second.owner);
+  Invalid(parts, StrCat("external file '", range.location, "' has no ", bytes, " bytes at offset ",
+                        offset));
 }
 
 /// Copies a typed field, narrowing every element to T (as onnx.numpy_helper.to_array does).

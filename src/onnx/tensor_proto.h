@@ -1,7 +1,8 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "onnx/message.h"
 #include "tensor/shared_bytes.h"
@@ -9,9 +10,16 @@
 
 namespace requant {
 
-/// Contents of external data files by the `location` that the model names. The reader opens no
-/// files, so a location cannot escape any folder.
-using ExternalFiles = std::map<std::string, SharedBytes>;
+/// Bytes of an external data file from `offset` on.
+struct ExternalPiece {
+  std::string file;  // the `location` that the model names
+  uint64_t offset = 0;
+  SharedBytes data;
+};
+
+/// Pieces of external data files; each tensor lies within one of them (NeedsOf). The reader opens
+/// no files, so a location cannot escape any folder.
+using ExternalFiles = std::vector<ExternalPiece>;
 
 struct NamedTensor {
   std::string name;

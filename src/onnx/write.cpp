@@ -1,267 +1,64 @@
 #include "onnx/write.h"
 
 #include <algorithm>
-#include <protozero/pbf_writer.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ir/verify.h"
 #include "onnx/tags.h"
-#include "onnx/text_data.h"
+#include "onnx/write_graph.h"
 #include "tensor/text.h"
 
 namespace requant {
 namespace {
 
-using onnx_tags::AttributeType;
+std::span<const uint8_t> RawBytes(const Tensor& tensor) {
+  return {static_cast<const uint8_t*>(tensor.raw()), tensor.bytes()};
+}
 
-/// Wraps protozero's writer for our tags.
-class Writer {
+/// The key and the length of a field of `size` bytes.
+template <typename Tag>
+std::string FieldHead(Tag tag, uint64_t size) {
+  constexpr uint64_t kLengthDelimited = 2;
+  std::string out;
+  for (uint64_t number : {(static_cast<uint64_t>(tag) << 3) | kLengthDelimited, size}) {
+    for (; number > 127; number >>= 7) out += static_cast<char>((number & 127) | 128);
+    out += static_cast<char>(number);
+  }
+  return out;
+}
+
+/// Puts the bytes of constants into a second file.
+class ExternalWriter {
  public:
-  explicit Writer(std::string& out) : writer_(out) {}
+  ExternalWriter(const std::string& location, FilePieces& data)
+      : location_(location), data_(data) {}
 
-  template <typename Tag>
-  void Bytes(Tag tag, std::string_view bytes) {
-    writer_.add_bytes(static_cast<uint32_t>(tag), bytes.data(), bytes.size());
+  bool Takes(const Tensor& tensor) const {
+    return !location_.empty() && !IsText(tensor.dtype()) && tensor.bytes() >= kLeast;
   }
-  template <typename Tag>
-  void Int(Tag tag, int64_t value) {
-    writer_.add_int64(static_cast<uint32_t>(tag), value);
-  }
-  template <typename Tag>
-  void Float(Tag tag, float value) {
-    writer_.add_float(static_cast<uint32_t>(tag), value);
+  /// The fields of the TensorProto that say where its data are.
+  std::string Put(const Tensor& tensor) {
+    using Tag = onnx_tags::TensorProto;
+    // Offsets of pages let readers map large tensors (onnx docs/ExternalData.md).
+    const uint64_t step = tensor.bytes() >= kLarge ? kPage : kAlignment;
+    data_.Add(std::string(static_cast<size_t>((step - data_.size() % step) % step), '\0'));
+    std::string out;
+    MessageWriter writer(out);
+    writer.Bytes(Tag::kExternalData, EntryBytes("location", location_));
+    writer.Bytes(Tag::kExternalData, EntryBytes("offset", StrCat(data_.size())));
+    writer.Bytes(Tag::kExternalData, EntryBytes("length", StrCat(tensor.bytes())));
+    writer.Int(Tag::kDataLocation, 1);
+    data_.AddView(RawBytes(tensor));
+    return out;
   }
 
  private:
-  protozero::pbf_writer writer_;
+  static constexpr uint64_t kLeast = 1024, kLarge = 1 << 20, kPage = 4096, kAlignment = 64;
+  const std::string& location_;
+  FilePieces& data_;
 };
-
-std::string TensorBytes(const std::string& name, const Tensor& tensor) {
-  using Tag = onnx_tags::TensorProto;
-  std::string out;
-  out.reserve(tensor.bytes() + 64 + name.size());
-  Writer writer(out);
-  for (const int64_t dim : tensor.shape()) writer.Int(Tag::kDims, dim);
-  writer.Int(Tag::kDataType, static_cast<int64_t>(tensor.dtype()));
-  if (!name.empty()) writer.Bytes(Tag::kName, name);
-  if (IsText(tensor.dtype())) {
-    kWriteTexts(tensor, out);
-    return out;
-  }
-  writer.Bytes(Tag::kRawData, {static_cast<const char*>(tensor.raw()), tensor.bytes()});
-  return out;
-}
-
-std::string EntryBytes(const std::string& key, const std::string& value) {
-  using Tag = onnx_tags::StringStringEntryProto;
-  std::string out;
-  Writer writer(out);
-  writer.Bytes(Tag::kKey, key);
-  writer.Bytes(Tag::kValue, value);
-  return out;
-}
-
-std::string ShapeBytes(const SymbolicShape& shape) {
-  using Tag = onnx_tags::DimensionProto;
-  std::string out;
-  Writer writer(out);
-  for (const Dim& dim : shape) {
-    std::string bytes;
-    Writer dim_writer(bytes);
-    if (dim.known()) {
-      dim_writer.Int(Tag::kDimValue, dim.value);
-    } else if (!dim.symbol.empty()) {
-      dim_writer.Bytes(Tag::kDimParam, dim.symbol);
-    }
-    writer.Bytes(onnx_tags::TensorShapeProto::kDim, bytes);
-  }
-  return out;
-}
-
-std::string TypeBytes(const ValueType& value_type) {
-  using Tag = onnx_tags::TypeProto;
-  const auto bits = static_cast<uint8_t>(value_type.dtype);
-  const bool contained = bits >= kOptionalBit;
-  std::string tensor_type;
-  Writer tensor_writer(tensor_type);
-  tensor_writer.Int(onnx_tags::TensorTypeProto::kElemType, bits & (kOptionalBit - 1));
-  // The shape of a container is that of its bytes.
-  if (value_type.shape && !contained) {
-    tensor_writer.Bytes(onnx_tags::TensorTypeProto::kShape, ShapeBytes(*value_type.shape));
-  }
-  std::string type;
-  Writer(type).Bytes(Tag::kTensorType, tensor_type);
-  const auto wrap = [&type, bits](uint8_t bit, Tag tag) {
-    if ((bits & bit) == 0) return;
-    std::string container;
-    Writer(container).Bytes(onnx_tags::TensorTypeProto::kElemType, type);
-    type.clear();
-    Writer(type).Bytes(tag, container);
-  };
-  wrap(kSequenceBit, Tag::kSequenceType);
-  wrap(kOptionalBit, Tag::kOptionalType);
-  return type;
-}
-
-std::string ValueInfoBytes(const Value& value) {
-  std::string out;
-  Writer writer(out);
-  writer.Bytes(onnx_tags::ValueInfoProto::kName, value.name);
-  // ZipMap gives maps in a file; readers know that from the operator.
-  const bool maps = value.producer && value.producer->op_type == "ZipMap";
-  if (value.type.dtype != DType::kUndefined && !maps) {
-    writer.Bytes(onnx_tags::ValueInfoProto::kType, TypeBytes(value.type));
-  }
-  return out;
-}
-
-std::string GraphBytes(const Graph& graph);
-
-struct AttributeWriter {
-  using Tag = onnx_tags::AttributeProto;
-  Writer& writer;
-
-  void Type(AttributeType type) const { writer.Int(Tag::kType, static_cast<int64_t>(type)); }
-  void operator()(int64_t value) const {
-    writer.Int(Tag::kInt, value);
-    Type(AttributeType::kInt);
-  }
-  void operator()(float value) const {
-    writer.Float(Tag::kFloat, value);
-    Type(AttributeType::kFloat);
-  }
-  void operator()(const std::string& value) const {
-    writer.Bytes(Tag::kString, value);
-    Type(AttributeType::kString);
-  }
-  void operator()(const std::vector<int64_t>& values) const {
-    for (const int64_t value : values) writer.Int(Tag::kInts, value);
-    Type(AttributeType::kInts);
-  }
-  void operator()(const std::vector<float>& values) const {
-    for (const float value : values) writer.Float(Tag::kFloats, value);
-    Type(AttributeType::kFloats);
-  }
-  void operator()(const std::vector<std::string>& values) const {
-    for (const std::string& value : values) writer.Bytes(Tag::kStrings, value);
-    Type(AttributeType::kStrings);
-  }
-  void operator()(const Subgraph& value) const {
-    writer.Bytes(Tag::kGraph, GraphBytes(*value));
-    Type(AttributeType::kGraph);
-  }
-  void operator()(const Tensor& value) const {
-    writer.Bytes(Tag::kTensor, TensorBytes("", value));
-    Type(AttributeType::kTensor);
-  }
-};
-
-/// A copy of a subgraph whose captured inputs have the names of the values that they stand for.
-Subgraph Reconnected(const Graph& body, std::span<Value* const> captured) {
-  auto copy = std::make_shared<Graph>(body.Clone());
-  const size_t first = copy->inputs().size() - copy->captured;
-  for (size_t i = 0; i < captured.size(); ++i) {
-    // Another value of that name is renamed first; a value captured again later gets its own name.
-    Value* own = copy->inputs()[first + i];
-    const auto twin = std::find(captured.begin(), captured.end(), captured[i]) - captured.begin();
-    if (static_cast<size_t>(twin) < i) {
-      copy->ReplaceAllUses(own, copy->inputs()[first + static_cast<size_t>(twin)]);
-      continue;
-    }
-    Value* taken = copy->FindValue(captured[i]->name);
-    if (taken == own) continue;
-    if (taken) copy->RenameValue(taken, taken->name + "_inner");
-    copy->RenameValue(own, captured[i]->name);
-  }
-  return copy;
-}
-
-std::string NodeBytes(const Node& node) {
-  using Tag = onnx_tags::NodeProto;
-  std::string out;
-  Writer writer(out);
-  size_t next = node.formal_inputs();
-  for (size_t i = 0; i < next; ++i) {
-    writer.Bytes(Tag::kInput, node.inputs[i] ? node.inputs[i]->name : "");
-  }
-  for (const Value* output : node.outputs) writer.Bytes(Tag::kOutput, output ? output->name : "");
-  writer.Bytes(Tag::kName, node.name);
-  writer.Bytes(Tag::kOpType, node.op_type);
-  if (!node.domain.empty()) writer.Bytes(Tag::kDomain, node.domain);
-  for (const auto& [name, value] : node.attributes.entries()) {
-    std::string bytes;
-    Writer attribute(bytes);
-    attribute.Bytes(onnx_tags::AttributeProto::kName, name);
-    if (const auto* body = std::get_if<Subgraph>(&value)) {
-      const std::span<Value* const> captured(node.inputs.data() + next, (*body)->captured);
-      next += captured.size();
-      AttributeWriter{attribute}(Reconnected(**body, captured));
-    } else if (name == "type" && node.op_type == "Optional") {
-      // The reader has made it a number.
-      const auto dtype = static_cast<DType>(node.attributes.Int(name, 0));
-      attribute.Bytes(onnx_tags::AttributeProto::kTypeProto, TypeBytes({dtype, std::nullopt}));
-      AttributeWriter{attribute}.Type(AttributeType::kTypeProto);
-    } else {
-      std::visit(AttributeWriter{attribute}, value);
-    }
-    writer.Bytes(Tag::kAttribute, bytes);
-  }
-  return out;
-}
-
-/// The name of the initializer with the 16 bits of a constant.
-std::string HalfName(const Graph& graph, const Value& value) {
-  std::string name = value.name + "_half";
-  while (graph.FindValue(name)) name += "_";
-  return name;
-}
-
-/// The Cast to float32 of a constant that is written in 16 bits.
-std::string WideningBytes(const Graph& graph, const Value& value) {
-  using Tag = onnx_tags::NodeProto;
-  std::string attribute;
-  Writer attribute_writer(attribute);
-  attribute_writer.Bytes(onnx_tags::AttributeProto::kName, "to");
-  AttributeWriter{attribute_writer}(static_cast<int64_t>(DType::kFloat32));
-  std::string out;
-  Writer writer(out);
-  writer.Bytes(Tag::kInput, HalfName(graph, value));
-  writer.Bytes(Tag::kOutput, value.name);
-  writer.Bytes(Tag::kName, value.name + "_widen");
-  writer.Bytes(Tag::kOpType, "Cast");
-  writer.Bytes(Tag::kAttribute, attribute);
-  return out;
-}
-
-std::string GraphBytes(const Graph& graph) {
-  using Tag = onnx_tags::GraphProto;
-  std::string out;
-  Writer writer(out);
-  for (const auto& value : graph.values()) {
-    if (value->constant.half()) writer.Bytes(Tag::kNode, WideningBytes(graph, *value));
-  }
-  for (const auto& node : graph.nodes()) writer.Bytes(Tag::kNode, NodeBytes(*node));
-  writer.Bytes(Tag::kName, graph.name.empty() ? "graph" : graph.name);
-  for (const auto& value : graph.values()) {
-    if (!value->is_constant()) continue;
-    const Tensor* half = value->constant.half();
-    writer.Bytes(Tag::kInitializer, half ? TensorBytes(HalfName(graph, *value),
-                                                       half->Reshaped(value->constant.shape()))
-                                         : TensorBytes(value->name, value->constant));
-  }
-  for (size_t i = 0; i + graph.captured < graph.inputs().size(); ++i) {
-    writer.Bytes(Tag::kInput, ValueInfoBytes(*graph.inputs()[i]));
-  }
-  for (const Value* output : graph.outputs()) writer.Bytes(Tag::kOutput, ValueInfoBytes(*output));
-  for (const auto& value : graph.values()) {
-    const bool declared = value->type.dtype != DType::kUndefined && value->producer;
-    if (declared && !graph.IsOutput(value.get())) {
-      writer.Bytes(Tag::kValueInfo, ValueInfoBytes(*value));
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -281,29 +78,91 @@ int IrVersionOfOpset(int opset) {
   return 4;
 }
 
-std::vector<uint8_t> WriteOnnx(const Graph& graph, const WriteOptions& options) {
+void FilePieces::Add(std::string_view text) {
+  texts_ += text;
+  parts_.push_back({nullptr, text.size()});
+  size_ += text.size();
+}
+
+void FilePieces::AddView(std::span<const uint8_t> bytes) {
+  parts_.push_back({bytes.data(), bytes.size()});
+  size_ += bytes.size();
+}
+
+void FilePieces::SetHead(std::string text) {
+  size_ += text.size() - head_.size();
+  head_ = std::move(text);
+}
+
+std::vector<std::span<const uint8_t>> FilePieces::Parts() const {
+  std::vector<std::span<const uint8_t>> out;
+  out.push_back({reinterpret_cast<const uint8_t*>(head_.data()), head_.size()});
+  const auto* text = reinterpret_cast<const uint8_t*>(texts_.data());
+  for (const Part& part : parts_) {
+    out.push_back({part.view ? part.view : text, part.size});
+    if (!part.view) text += part.size;
+  }
+  return out;
+}
+
+OnnxPieces WriteOnnxPieces(const Graph& graph, const WriteOptions& options) {
   using Tag = onnx_tags::ModelProto;
   VerifyGraph(graph);
-  std::string out;
-  Writer writer(out);
+  OnnxPieces out;
+  std::string head;
+  MessageWriter writer(head);
   const auto onnx = graph.opsets.find("");
   writer.Int(Tag::kIrVersion, IrVersionOfOpset(onnx == graph.opsets.end() ? 1 : onnx->second));
   if (!options.producer_name.empty()) writer.Bytes(Tag::kProducerName, options.producer_name);
   if (!options.producer_version.empty()) {
     writer.Bytes(Tag::kProducerVersion, options.producer_version);
   }
-  writer.Bytes(Tag::kGraph, GraphBytes(graph));
+  FilePieces& body = out.model;
+  ExternalWriter external(options.external_data, out.data);
+  body.Add(GraphHead(graph));
+  ForEachInitializer(graph, [&](const std::string& name, const Tensor& tensor) {
+    constexpr auto kInitializer = onnx_tags::GraphProto::kInitializer;
+    const bool text = IsText(tensor.dtype());
+    std::string message = text ? TensorBytes(name, tensor) : TensorHead(name, tensor);
+    const bool apart = external.Takes(tensor);
+    if (apart) message += external.Put(tensor);
+    const bool raw = !text && !apart;
+    const uint64_t bytes = tensor.bytes();
+    if (raw) message += FieldHead(onnx_tags::TensorProto::kRawData, bytes);
+    body.Add(FieldHead(kInitializer, message.size() + (raw ? bytes : 0)) + message);
+    if (raw) body.AddView(RawBytes(tensor));
+  });
+  body.Add(GraphTail(graph));
+  std::string tail;
+  MessageWriter tail_writer(tail);
   for (const auto& [domain, version] : graph.opsets) {
     std::string bytes;
-    Writer opset(bytes);
+    MessageWriter opset(bytes);
     opset.Bytes(onnx_tags::OperatorSetIdProto::kDomain, domain);
     opset.Int(onnx_tags::OperatorSetIdProto::kVersion, version);
-    writer.Bytes(Tag::kOpsetImport, bytes);
+    tail_writer.Bytes(Tag::kOpsetImport, bytes);
   }
   for (const auto& [key, value] : graph.metadata) {
-    writer.Bytes(Tag::kMetadataProps, EntryBytes(key, value));
+    tail_writer.Bytes(Tag::kMetadataProps, EntryBytes(key, value));
   }
-  return {out.begin(), out.end()};
+  head += FieldHead(Tag::kGraph, body.size());
+  body.SetHead(std::move(head));
+  body.Add(std::move(tail));
+  constexpr uint64_t kEndOfProtobuf = 0x7fffffff;  // protobuf.dev, "Proto Limits"
+  if (body.size() > kEndOfProtobuf) {
+    Fail(ErrorCode::kUnsupported,
+         StrCat("a file of ", body.size(), " bytes exceeds the 2 GB of ONNX"),
+         {.hint = "keep the weights in a second file: toOnnxFiles(), or save() with externalData"});
+  }
+  return out;
+}
+
+std::vector<uint8_t> WriteOnnx(const Graph& graph, const WriteOptions& options) {
+  const OnnxPieces pieces = WriteOnnxPieces(graph, options);
+  std::vector<uint8_t> out;
+  out.reserve(static_cast<size_t>(pieces.model.size()));
+  for (const auto& part : pieces.model.Parts()) out.insert(out.end(), part.begin(), part.end());
+  return out;
 }
 
 std::vector<uint8_t> WriteTensorFile(const std::string& name, const Tensor& tensor) {

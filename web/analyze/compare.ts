@@ -14,6 +14,7 @@ import { Handle, call } from '../engine/heap.js';
 import { type Feeds, ownFeeds, withNumbers } from '../engine/tensors.js';
 import { loadToolsFor } from '../model/load_model.js';
 import { Model } from '../model/model.js';
+import { sizeOfOnnx } from '../model/onnx_files.js';
 import { type RequantizeMode, checkRequantize } from '../model/planning.js';
 import { QuantizedModel } from '../quantize/quantized_model.js';
 import type { MetricSpec } from '../metrics/table.js';
@@ -69,25 +70,15 @@ export interface CompareOptions {
   signal?: AbortSignal;
 }
 
-function onnxSize(model: Model): number {
-  const blob = model.handle.call((object) => object.onnx());
-  try {
-    return blob.size;
-  } finally {
-    blob.free();
-    blob.delete();
-  }
-}
-
 /** Bytes of the file that toOnnx() makes by default; where there is none, of the graph that runs. */
 function candidateSize(candidate: Model | QuantizedModel): number {
-  if (candidate instanceof Model) return onnxSize(candidate);
+  if (candidate instanceof Model) return sizeOfOnnx(candidate.handle).bytes;
   try {
     return candidate.toOnnx().length;
   } catch (error) {
     // A simulated operator cannot be written.
     if ((error as RequantError).code !== 'UNSUPPORTED') throw error;
-    return onnxSize(candidate.integerModel);
+    return sizeOfOnnx(candidate.integerModel.handle).bytes;
   }
 }
 
@@ -258,7 +249,7 @@ export async function compare(
       core.createComparer(object, other.handle.object, {
         requantize,
         layerwise,
-        floatBytes: onnxSize(model),
+        floatBytes: sizeOfOnnx(model.handle).bytes,
         candidateBytes: candidateSize(candidate),
         ...(layerwise && aloneSamples !== undefined ? { aloneSamples } : {}),
       }),

@@ -13,8 +13,11 @@ export function saveFailed(name: string, error: unknown): RequantError {
   });
 }
 
-/** Writes a file (Node). */
-export async function writeToDisk(name: string, content: string | Uint8Array): Promise<void> {
+/** Writes a file (Node), whose content may come in pieces. */
+export async function writeToDisk(
+  name: string,
+  content: string | Uint8Array | Iterable<Uint8Array>,
+): Promise<void> {
   const { writeFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
   try {
     await writeFile(name, content);
@@ -38,8 +41,11 @@ export async function checkWritable(name: string): Promise<void> {
   }
 }
 
-/** Writes bytes to a path (Node) or offers them as a download of that name (page). */
-export async function saveBytes(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+/** Writes bytes, or pieces of them, to a path (Node) or offers them as a download of that name (page). */
+export async function saveBytes(
+  name: string,
+  bytes: Uint8Array<ArrayBuffer> | Iterable<Uint8Array<ArrayBuffer>>,
+): Promise<void> {
   checkKind(name, 'string', 'name');
   if (isNode) return writeToDisk(name, bytes);
   if (typeof document !== 'object') {
@@ -47,7 +53,11 @@ export async function saveBytes(name: string, bytes: Uint8Array<ArrayBuffer>): P
       hint: 'Send the bytes of toOnnx() to the page.',
     });
   }
-  const url = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
+  const url = URL.createObjectURL(
+    new Blob(bytes instanceof Uint8Array ? [bytes] : [...bytes], {
+      type: 'application/octet-stream',
+    }),
+  );
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

@@ -12,9 +12,10 @@ type ReadySource = Uint8Array | ArrayBufferLike | ArrayBufferView | string | URL
  */
 export type Source = ReadySource | PromiseLike<ReadySource>;
 
-/** How far a download has come; `total` is missing when the server does not tell. */
+/** How far loading has come; `total` is missing when the server does not tell. */
 export interface LoadProgress {
-  phase: 'download' | 'parse';
+  /** `'weights'` reads what the model needs of its external data files. */
+  phase: 'download' | 'parse' | 'weights';
   /** Bytes read so far. */
   done: number;
   total?: number;
@@ -66,7 +67,8 @@ function asBytes(source: unknown): Uint8Array | undefined {
   return undefined;
 }
 
-function loadFailed(what: string, cause: unknown, signal?: AbortSignal): RequantError {
+/** @internal The error for bytes that cannot be read; ABORTED if the signal is why. */
+export function loadFailed(what: string, cause: unknown, signal?: AbortSignal): RequantError {
   if (signal?.aborted) return abortError(signal);
   const why = cause instanceof Error ? cause.message : String(cause);
   return new RequantError('LOAD_FAILED', `cannot read ${what}: ${why}`, { value: what, cause });
@@ -110,26 +112,17 @@ async function readBody(
   return bytes;
 }
 
-async function readLocation(
-  location: Location,
+async function readPath(
+  path: string,
   onProgress: ((progress: LoadProgress) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array> {
-  if ('path' in location) {
-    const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-    const bytes = await readFile(location.path, { signal }).catch((error: unknown) => {
-      throw loadFailed(location.path, error, signal);
-    });
-    onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
-    return bytes;
-  }
-  let response: Response;
-  try {
-    response = await fetch(location.url, signal ? { signal } : {});
-  } catch (error) {
-    throw loadFailed(location.url, error, signal);
-  }
-  return readResponse(response, location.url, onProgress, signal);
+  const { readFile } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+  const bytes = await readFile(path, { signal }).catch((error: unknown) => {
+    throw loadFailed(path, error, signal);
+  });
+  onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
+  return bytes;
 }
 
 async function readResponse(
@@ -138,13 +131,6 @@ async function readResponse(
   onProgress: ((progress: LoadProgress) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array> {
-  if (!response.ok) {
-    throw new RequantError(
-      'LOAD_FAILED',
-      `cannot read ${what}: the server answered ${response.status} ${response.statusText}`,
-      { value: what, hint: 'Check the address and that the file is deployed.' },
-    );
-  }
   try {
     return await abortable(readBody(response, onProgress), signal);
   } catch (error) {
@@ -168,6 +154,68 @@ export async function ready(
   }
 }
 
+/** Where bytes come from: memory, a Blob, a path in Node, or a server that answered without an error. */
+type OpenSource =
+  | { bytes: Uint8Array }
+  | { blob: Blob }
+  | { path: string }
+  | { response: Response; what: string; url: string };
+
+function checkAnswer(response: Response, what: string, url: string): OpenSource {
+  if (response.ok) return { response, what, url };
+  throw new RequantError(
+    'LOAD_FAILED',
+    `cannot read ${what}: the server answered ${response.status} ${response.statusText}`,
+    { value: what, hint: 'Check the address and that the file is deployed.' },
+  );
+}
+
+async function openLocation(
+  location: Location,
+  signal: AbortSignal | undefined,
+): Promise<OpenSource> {
+  if ('path' in location) return { path: location.path };
+  const { url } = location;
+  let response: Response;
+  try {
+    response = await fetch(url, signal ? { signal } : {});
+  } catch (error) {
+    throw loadFailed(url, error, signal);
+  }
+  return checkAnswer(response, url, url);
+}
+
+/**
+ * @internal Finds out where the bytes of a source come from, and asks servers. Throws INVALID_ARGUMENT (not a source),
+ * LOAD_FAILED or ABORTED.
+ */
+export async function openBytes(
+  given: Source | Location,
+  signal: AbortSignal | undefined,
+): Promise<OpenSource> {
+  throwIfAborted(signal);
+  const source = await ready(given, signal);
+  const bytes = asBytes(source);
+  if (bytes) return { bytes };
+  if (typeof Blob === 'function' && source instanceof Blob) return { blob: source };
+  if (isResponse(source)) {
+    const { url } = source;
+    return checkAnswer(source, url === '' ? 'a response' : url, url);
+  }
+  if (typeof source === 'string' || source instanceof URL) {
+    if (source === '') throw invalidArgument('the path or URL is empty', 'source');
+    return openLocation(await locate(source), signal);
+  }
+  if (typeof source === 'object' && source !== null && ('path' in source || 'url' in source)) {
+    return openLocation(source as Location, signal);
+  }
+  throw invalidArgument(
+    `cannot read ${show(source)}`,
+    'source',
+    'Give bytes (Uint8Array, ArrayBuffer), a Blob, a Response, a URL, or in Node a path.',
+  );
+}
+
 /** The bytes that were read, and their location, so that files beside it can be found. */
 export interface Loaded {
   bytes: Uint8Array;
@@ -180,34 +228,16 @@ export async function readSource(
   options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal } = {},
 ): Promise<Loaded> {
   const { onProgress, signal } = options;
-  throwIfAborted(signal);
-  const source = await ready(given, signal);
-  const bytes = asBytes(source);
-  if (bytes) return { bytes };
-  if (typeof Blob === 'function' && source instanceof Blob) {
-    const buffer = await abortable(source.arrayBuffer(), signal);
-    return { bytes: new Uint8Array(buffer) };
+  const source = await openBytes(given, signal);
+  if ('bytes' in source) return source;
+  if ('blob' in source) {
+    return { bytes: new Uint8Array(await abortable(source.blob.arrayBuffer(), signal)) };
   }
-  if (isResponse(source)) {
-    const { url } = source;
-    const what = url === '' ? 'a response' : url;
-    const body = await readResponse(source, what, onProgress, signal);
-    return url === '' ? { bytes: body } : { bytes: body, location: { url } };
+  if ('path' in source) {
+    const { path } = source;
+    return { bytes: await readPath(path, onProgress, signal), location: { path } };
   }
-  if (typeof source === 'string' || source instanceof URL) {
-    if (source === '') throw invalidArgument('the path or URL is empty', 'source');
-    const location = await locate(source);
-    return { bytes: await readLocation(location, onProgress, signal), location };
-  }
-  if (typeof source === 'object' && source !== null && ('path' in source || 'url' in source)) {
-    return {
-      bytes: await readLocation(source as Location, onProgress, signal),
-      location: source as Location,
-    };
-  }
-  throw invalidArgument(
-    `cannot read ${show(source)}`,
-    'source',
-    'Give bytes (Uint8Array, ArrayBuffer), a Blob, a Response, a URL, or in Node a path.',
-  );
+  const { response, what, url } = source;
+  const bytes = await readResponse(response, what, onProgress, signal);
+  return url === '' ? { bytes } : { bytes, location: { url } };
 }

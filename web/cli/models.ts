@@ -10,6 +10,7 @@ import { readTensor } from '../dataset/node.js';
 import { writeNpy } from '../dataset/npy.js';
 import { engineInfo } from '../engine/engine_info.js';
 import { loadModel } from '../model/load_model.js';
+import { sizeOfOnnx } from '../model/onnx_files.js';
 import type { LoadOptions } from '../model/load_options.js';
 import type { Model } from '../model/model.js';
 import { oneLine, shorten } from '../report/format.js';
@@ -60,7 +61,7 @@ export async function load(
     return await loadModel(file, {
       dynamicRange,
       onProgress: ({ phase, done, total }) => {
-        if (phase === 'download') progress.show('reading', done, total);
+        if (phase !== 'parse') progress.show('reading', done, total);
       },
     });
   } finally {
@@ -86,6 +87,25 @@ export async function write(
 ): Promise<void> {
   await makeFolderOf(file, streams);
   await writeToDisk(file, content);
+}
+
+/**
+ * Writes a model and returns the number of bytes. Where one file would exceed the 2 GB of ONNX, the weights get a second
+ * one, which a message names.
+ */
+export async function writeOnnx(file: string, model: Model, streams: Streams): Promise<number> {
+  await makeFolderOf(file, streams);
+  const { bytes, files } = sizeOfOnnx(model.handle);
+  if (files === 1) {
+    await model.save(file);
+  } else {
+    const externalData = `${path.basename(file)}.data`;
+    streams.err(
+      `${file} would exceed 2 GB, so that its weights are in ${externalData} beside it\n`,
+    );
+    await model.save(file, { externalData });
+  }
+  return bytes;
 }
 
 export const inspectSpec: CommandSpec = {
@@ -189,26 +209,24 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
   if (values['substitute'] !== undefined) {
     const { model: made, report } = await runSubstitute(values, model, streams);
     using result = made;
-    const bytes = result.toOnnx();
-    await write(output, bytes, streams);
+    const bytes = await writeOnnx(output, result, streams);
     streams.out(
       values['json']
-        ? `${JSON.stringify({ output, bytes: bytes.length, ...report }, null, 2)}\n`
-        : `${formatSubstitution(report)}\n\nwrote ${output} (${formatBytes(bytes.length)}); ${file} stays what it is\n`,
+        ? `${JSON.stringify({ output, bytes, ...report }, null, 2)}\n`
+        : `${formatSubstitution(report)}\n\nwrote ${output} (${formatBytes(bytes)}); ${file} stays what it is\n`,
     );
     return;
   }
   if (values['legalize'] !== undefined) {
     const made = await runLegalize(values, model);
     using result = made.model;
-    const bytes = result.toOnnx();
-    await write(output, bytes, streams);
+    const bytes = await writeOnnx(output, result, streams);
     const { legalized, left } = made;
-    const json = { output, bytes: bytes.length, legalized, left };
+    const json = { output, bytes, legalized, left };
     streams.out(
       values['json']
         ? `${JSON.stringify(json, null, 2)}\n`
-        : `${formatLegalized(made)}\n\nwrote ${output} (${formatBytes(bytes.length)})\n`,
+        : `${formatLegalized(made)}\n\nwrote ${output} (${formatBytes(bytes)})\n`,
     );
     return;
   }
@@ -225,12 +243,11 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
       await write(`${name}.dot`, step.dot, streams);
     }
   }
-  const bytes = model.toOnnx();
-  await write(output, bytes, streams);
+  const bytes = await writeOnnx(output, model, streams);
   if (values['json']) {
     const { rounds, passes: ran } = report;
     const after = model.info.nodes.length;
-    const json = { output, bytes: bytes.length, nodesBefore: before, nodesAfter: after, rounds };
+    const json = { output, bytes, nodesBefore: before, nodesAfter: after, rounds };
     streams.out(`${JSON.stringify({ ...json, passes: ran }, null, 2)}\n`);
     return;
   }
@@ -245,7 +262,7 @@ export async function optimize(values: Values, [file]: string[], streams: Stream
     streams.out(`${table(['pass', 'before', 'after', 'time'], rows)}\n\n`);
   }
   streams.out(
-    `${before} operators became ${model.info.nodes.length}; wrote ${output} (${formatBytes(bytes.length)})\n`,
+    `${before} operators became ${model.info.nodes.length}; wrote ${output} (${formatBytes(bytes)})\n`,
   );
 }
 

@@ -1,6 +1,7 @@
 // The command `weights`: quantizes only weights, in blocks.
 
 import { feedsOf } from '../dataset/sample.js';
+import { sizeOfOnnx } from '../model/onnx_files.js';
 import {
   type WeightsMethod,
   type WeightsOptions,
@@ -21,7 +22,7 @@ import {
   threadsOption,
 } from './args.js';
 import { openData } from './data.js';
-import { loadFloat, write } from './models.js';
+import { loadFloat, writeOnnx } from './models.js';
 import { Progress, type Streams } from './output.js';
 
 export const weightsSpec: CommandSpec = {
@@ -87,12 +88,11 @@ export async function runWeights(
   }
   using quantized = made;
   const seconds = (performance.now() - start) / 1000;
-  const bytes = quantized.toOnnx();
-  const floatBytes = model.toOnnx().length;
-  await write(output, bytes, streams);
+  const bytes = await writeOnnx(output, quantized, streams);
+  const floatBytes = sizeOfOnnx(model.handle).bytes;
   const { weightLayers: layers, floatOperators, warnings } = quantized;
   if (values['json']) {
-    const json = { output, format, bits, seconds, bytes: bytes.length, floatBytes };
+    const json = { output, format, bits, seconds, bytes, floatBytes };
     streams.out(`${JSON.stringify({ ...json, layers, floatOperators, warnings }, null, 2)}\n`);
     return;
   }
@@ -105,6 +105,6 @@ export async function runWeights(
     streams.out(`${oneLine(`${name}: ${error}${detail}`)}\n`);
   }
   streams.out(
-    `wrote ${output}: ${formatBytes(bytes.length)} instead of ${formatBytes(floatBytes)} (${format})\n`,
+    `wrote ${output}: ${formatBytes(bytes)} instead of ${formatBytes(floatBytes)} (${format})\n`,
   );
 }

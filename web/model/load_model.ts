@@ -1,10 +1,10 @@
 // Models from files, with the external data beside them, and from text.
 
 import { Breather, throwIfAborted } from '../base/abort.js';
-import { RequantError, invalidArgument } from '../base/errors.js';
+import { RequantError } from '../base/errors.js';
 import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
 import { describe, insteadOf } from '../base/signatures.js';
-import { type Loaded, type Source, besides, readSource } from '../base/source.js';
+import { type Loaded, type Source, readSource } from '../base/source.js';
 import type { Core, Failure } from '../core.js';
 import { call, copyIn, free } from '../engine/heap.js';
 import {
@@ -15,52 +15,10 @@ import {
   prefetchLowBits,
   prefetchParts,
 } from '../engine/load_core.js';
-import { type LoadOptions, externalFiles, loadOptionKinds } from './load_options.js';
+import { ExternalPieces } from './external_data.js';
+import { type LoadOptions, loadOptionKinds } from './load_options.js';
 import { Model } from './model.js';
 import { isPlan } from './plan_file.js';
-
-function checkExternalName(name: string): void {
-  // ONNX demands a path relative to the model's folder; any other could reach other files.
-  if (/^([/\\]|[a-z]:)/i.test(name) || name.split(/[/\\]/).includes('..') || name === '') {
-    throw new RequantError(
-      'INVALID_MODEL',
-      `the external data file "${name}" is not beside the model`,
-      {
-        value: name,
-      },
-    );
-  }
-}
-
-async function readExternal(
-  names: readonly string[],
-  loaded: Loaded,
-  { externalData, signal }: LoadOptions,
-): Promise<Map<string, Uint8Array>> {
-  const files = new Map<string, Uint8Array>();
-  const given = externalFiles(externalData);
-  for (const name of names) {
-    let source: Parameters<typeof readSource>[0];
-    const own = given.get(name.replace(/^(\.\/)+/, ''));
-    if (own !== undefined) {
-      source = own;
-    } else if (loaded.location) {
-      checkExternalName(name);
-      source = besides(loaded.location, name);
-    } else {
-      throw invalidArgument(
-        `the model keeps its weights in another file, "${name}"`,
-        name,
-        `Give it: loadModel(bytes, { externalData: { ${JSON.stringify(name)}: ... } }).`,
-      );
-    }
-    const { bytes } = await readSource(source, signal ? { signal } : {});
-    const wrong = insteadOf('data', bytes, name, { certain: true });
-    if (wrong) throw wrong;
-    files.set(name, bytes);
-  }
-  return files;
-}
 
 /** The name of a file in errors. */
 function placeOf({ location }: Loaded): string | undefined {
@@ -92,35 +50,39 @@ function notRead(
   return error;
 }
 
+/** Reads the model of an ONNX or TFLite file, and the weights in other files. */
 async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
-  // Pointers that we must free; readOnnx takes all of them over.
-  let owned: number[] = [];
-  let external: ReadonlyMap<string, Uint8Array> = new Map();
+  const external = new ExternalPieces(core);
   const reading = <T>(action: () => T | Failure) => {
     try {
       return call(core, action);
     } catch (error) {
-      throw notRead(error, loaded, external);
+      throw notRead(error, loaded, external.heads);
     }
   };
+  // Until readOnnx takes it over, it must be freed here.
+  let owned: number | undefined;
   try {
     const size = loaded.bytes.length;
     const pointer = copyIn(core, loaded.bytes);
-    owned.push(pointer);
-    const { files, functions } = reading(() => core.fileNeeds(pointer, size));
-    const operators = loadOperators(core, functions);
+    owned = pointer;
+    const needs = reading(() => core.fileNeeds(pointer, size));
+    const operators = loadOperators(core, needs.functions);
     // Its failure is reported below, unless reading files fails first.
     operators.catch(() => {});
-    external = await readExternal(files, loaded, options);
+    await external.read(needs, loaded, options);
     await operators;
     throwIfAborted(options.signal);
-    const names = [...external.keys()];
-    const sizes = [...external.values()].map((bytes) => bytes.length);
-    for (const bytes of external.values()) owned.push(copyIn(core, bytes));
-    const pointers = owned.slice(1);
-    owned = [];
+    owned = undefined;
+    const pieces = external.release();
     const object = reading(() =>
-      core.readOnnx(pointer, size, names, pointers, sizes, options.dynamicRange === 'float'),
+      core.readOnnx(
+        pointer,
+        size,
+        pieces.map(({ name }) => name),
+        pieces.flatMap((piece) => [piece.offset, piece.pointer, piece.size]),
+        options.dynamicRange === 'float',
+      ),
     );
     const model = new Model(core, object);
     try {
@@ -137,7 +99,8 @@ async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<
     }
     return model;
   } finally {
-    for (const pointer of owned) free(core, pointer);
+    external.dispose();
+    if (owned !== undefined) free(core, owned);
   }
 }
 
@@ -157,11 +120,11 @@ export async function loadModel(source: Source, options: LoadOptions = {}): Prom
   return modelOf(core, loaded, options);
 }
 
-/** @internal Names of the files that hold data of an ONNX file. */
-export function filesBeside(core: Core, bytes: Uint8Array): readonly string[] {
+/** @internal Whether other files hold data of an ONNX file. */
+export function hasFilesBeside(core: Core, bytes: Uint8Array): boolean {
   const pointer = copyIn(core, bytes);
   try {
-    return call(core, () => core.fileNeeds(pointer, bytes.length)).files;
+    return call(core, () => core.fileNeeds(pointer, bytes.length)).names.length > 0;
   } finally {
     free(core, pointer);
   }

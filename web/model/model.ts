@@ -4,9 +4,9 @@
 
 import { invalidArgument } from '../base/errors.js';
 import { checkOneOf, checkOptions } from '../base/options.js';
-import { saveBytes } from '../base/save.js';
 import type { Core, CoreModel, CoreSession } from '../core.js';
 import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
+import { onnxOf } from '../engine/written_model.js';
 import { loadTools, sessionThreads } from '../engine/load_core.js';
 import { type ModelInfo, type ValueInfo, inputShapes } from './model_info.js';
 import {
@@ -16,6 +16,7 @@ import {
   createCoreSession,
   planningOptionKinds,
 } from './planning.js';
+import { type OnnxFiles, type SaveOptions, onnxFilesOf, saveOnnx } from './onnx_files.js';
 import { type TfliteFile, type TfliteOptions, checkTfliteOptions, writeTflite } from './tflite.js';
 
 /** Options of {@link Model.optimize}. */
@@ -192,13 +193,23 @@ export class Model {
   /**
    * The bytes of an ONNX file.
    *
-   * @throws RequantError DISPOSED, OUT_OF_MEMORY.
+   * @throws RequantError DISPOSED, OUT_OF_MEMORY, UNSUPPORTED for a model of 2 GB and more, where ONNX files end.
    */
   toOnnx(): Uint8Array<ArrayBuffer> {
-    return takeBlob(
-      this.handle.core,
-      this.handle.call((model) => model.onnx()),
-    );
+    return onnxOf(this.handle.core, this.handle.object);
+  }
+
+  /**
+   * The model in two files: one with the graph, and one with the weights of 1 kB and more, which has no limit.
+   *
+   * @param dataName The name of the second file, which the first one refers to; it must lie in the same folder.
+   * @throws RequantError DISPOSED, OUT_OF_MEMORY, INVALID_ARGUMENT for a name that is a path.
+   * @example
+   * const { bytes, externalData } = model.toOnnxFiles('model.onnx_data');
+   * const same = await loadModel(bytes, { externalData });
+   */
+  toOnnxFiles(dataName: string): OnnxFiles {
+    return onnxFilesOf(this.handle, dataName);
   }
 
   /**
@@ -219,12 +230,13 @@ export class Model {
   }
 
   /**
-   * Writes the ONNX file: to a path in Node, as a download of that name in a page.
+   * Writes the ONNX file: to a path in Node, as a download of that name in a page. With `externalData`, the name of a
+   * second file, writes that one with the weights beside it, piece by piece ({@link toOnnxFiles}).
    *
    * @throws RequantError what {@link toOnnx} throws; SAVE_FAILED, and UNSUPPORTED in a Worker of a page.
    */
-  save(name: string): Promise<void> {
-    return saveBytes(name, this.toOnnx());
+  save(name: string, options: SaveOptions = {}): Promise<void> {
+    return saveOnnx(this.handle, name, options);
   }
 
   /**

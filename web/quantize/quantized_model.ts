@@ -5,7 +5,8 @@ import { checkOneOf, checkOptions } from '../base/options.js';
 import { saveBytes } from '../base/save.js';
 import type { SearchReport } from '../base/search_report.js';
 import type { Core, CoreModel, CoreQuantized, Failure } from '../core.js';
-import { Handle, call, makeDisposable, takeBlob } from '../engine/heap.js';
+import { Handle, call, makeDisposable } from '../engine/heap.js';
+import { onnxOf } from '../engine/written_model.js';
 import { Model } from '../model/model.js';
 import type { RequantizeMode } from '../model/planning.js';
 import {
@@ -127,10 +128,7 @@ export class QuantizedModel {
           : quantized.qoperator(),
     );
     try {
-      return takeBlob(
-        core,
-        call(core, () => model.onnx()),
-      );
+      return onnxOf(core, model);
     } finally {
       model.delete();
     }

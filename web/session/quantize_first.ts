@@ -9,7 +9,7 @@ import { type Database, checkStore, readStored, writeStored } from '../base/stor
 import { bytesOf } from '../base/tensor.js';
 import { version } from '../base/version.js';
 import type { Core } from '../core.js';
-import { filesBeside, modelOf } from '../model/load_model.js';
+import { hasFilesBeside, modelOf } from '../model/load_model.js';
 import type { Model } from '../model/model.js';
 import type { QuantizeConfig } from '../quantize/config.js';
 import { type Samples, calibrate } from '../quantize/calibrate.js';
@@ -171,7 +171,7 @@ export async function quantizeFirst(
   try {
     if (cache !== undefined) {
       let { bytes } = source;
-      if (bytes === undefined || filesBeside(core, bytes).length > 0) {
+      if (bytes === undefined || hasFilesBeside(core, bytes)) {
         model = await source.load();
         bytes = model.toOnnx();
       }

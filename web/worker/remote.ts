@@ -15,6 +15,7 @@ import type {
   WeightLayer,
 } from '../model/model.js';
 import type { ModelInfo } from '../model/model_info.js';
+import { type OnnxFiles, type SaveOptions, dataFileOf } from '../model/onnx_files.js';
 import type { TfliteFile, TfliteOptions } from '../model/tflite.js';
 import type { ExportOptions } from '../quantize/quantized_model.js';
 import type { QuantizationRecord } from '../quantize/record.js';
@@ -86,14 +87,23 @@ export class WorkerModel extends Remote {
     return this.call('toOnnx');
   }
 
+  /** As {@link Model.toOnnxFiles}. */
+  toOnnxFiles(dataName: string): Promise<OnnxFiles> {
+    return this.call('toOnnxFiles', [dataName]);
+  }
+
   /** As {@link Model.toTflite}. */
   toTflite(options: TfliteOptions = {}): Promise<TfliteFile> {
     return this.call('toTflite', [options]);
   }
 
-  /** As {@link Model.save}; this thread writes the file. */
-  async save(name: string): Promise<void> {
-    return saveBytes(name, await this.toOnnx());
+  /** As {@link Model.save}; this thread writes the files. */
+  async save(name: string, options: SaveOptions = {}): Promise<void> {
+    const data = dataFileOf(name, options);
+    if (!data) return saveBytes(name, await this.toOnnx());
+    const { bytes, externalData } = await this.toOnnxFiles(data.name);
+    await saveBytes(name, bytes);
+    await saveBytes(data.path, externalData[data.name]!);
   }
 
   /** As {@link Model.clone}; the copy is in the worker. */

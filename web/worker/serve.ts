@@ -307,6 +307,8 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
     const object = either(model);
     return object instanceof Model ? object.toOnnx() : object.toOnnx(options);
   },
+  toOnnxFiles: (_call, model: number, dataName: string) =>
+    get(model, modelType).toOnnxFiles(dataName),
   toTflite: (_call, model: number, options: TfliteOptions) => either(model).toTflite(options),
   clone: (_call, model: number) => keep(get(model, modelType).clone()),
   // A clone, since the quantized model goes on using its graph when the caller forgets the copy.
@@ -329,6 +331,7 @@ async function answer(call: Call, method: string, args: unknown[]): Promise<void
       'runState',
       'stateTensors',
       'toOnnx',
+      'toOnnxFiles',
       'toPlan',
       'modelToPlan',
     ].includes(method)

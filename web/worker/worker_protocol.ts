@@ -105,10 +105,7 @@ export function unpackError({ code, message, ...details }: PackedError): Requant
 
 /** Buffers of tensors or bytes that their thread does not use any more, which are moved instead of copied. */
 export function buffersOf(value: unknown): ArrayBuffer[] {
-  if (value instanceof Uint8Array) return [value.buffer as ArrayBuffer];
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.values(value)
-    .map((part) => (part as { data?: unknown } | null)?.data)
-    .filter((data): data is Uint8Array => ArrayBuffer.isView(data))
-    .map((data) => data.buffer as ArrayBuffer);
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  return Object.values(value).flatMap(buffersOf);
 }

@@ -95,12 +95,59 @@ TEST(ReadOnnx, RefusesBadTensors) {
               kUnsupported, "segments");
 }
 
+/// What a file needs of others: "name: offset+size" of each tensor.
+std::string NeedsText(const std::string& file) {
+  std::string out;
+  for (const ExternalNeed& need : NeedsOf(Share(file).bytes).external) {
+    out += StrCat(out.empty() ? "" : ", ", need.file, ": ", need.offset, "+", need.size);
+  }
+  return out;
+}
+
+/// A model with one external initializer of int8 for each pair of an offset and a size.
+std::string ExternalBytes(const std::vector<std::pair<int64_t, int64_t>>& places) {
+  std::string graph = SmallGraph(Relu());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [offset, size] = places[i];
+    const std::string tensor = TensorMessage({size}, 3, [&, at = offset](pbf_writer& w) {
+      for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+               {"location", "f"}, {"offset", std::to_string(at)}}) {
+        w.add_message(13, Make([&, k = key, v = value](pbf_writer& entry) {
+                        entry.add_string(1, k);
+                        entry.add_string(2, v);
+                      }));
+      }
+      w.add_int32(14, 1);
+      w.add_string(8, StrCat("w", i));  // the last name counts
+    });
+    graph += Make([&](pbf_writer& w) { w.add_message(5, tensor); });
+  }
+  return Model(graph);
+}
+
+TEST(ReadOnnx, FindsTheTensorInItsPiece) {
+  ReadOptions options;
+  options.external = {{"f", 0, Share(std::string("ab"))},
+                      {"g", 0, Share(std::string("xyzxyzxyz"))},
+                      {"f", 5'000'000'000, Share(std::string("cdef"))}};
+  const Graph graph = ReadOnnx(Share(ExternalBytes({{5'000'000'001, 3}, {0, 2}, {7, 0}})), options);
+  std::vector<std::vector<int64_t>> read;
+  for (const auto& value : graph.values()) {
+    if (value->is_constant()) read.push_back(value->constant.ToInts());
+  }
+  EXPECT_EQ(read, (std::vector<std::vector<int64_t>>{{'d', 'e', 'f'}, {'a', 'b'}, {}}));
+  for (const auto& place : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 2}, {4'999'999'999, 2}, {5'000'000'002, 3}, {5'000'000'004, 1}}) {
+    EXPECT_THROW(ReadOnnx(Share(ExternalBytes({place})), options), Error) << place.first;
+  }
+}
+
 TEST(ReadOnnx, ReadsExternalData) {
   const float data[4] = {1, 2, 3, 4};
   std::string bytes(sizeof data, '\0');
   std::memcpy(bytes.data(), data, sizeof data);
   ReadOptions options;
-  options.external["../weights.bin"] = Share(bytes);
+  options.external = {{"../weights.bin", 0, Share(bytes)}};
   const auto read = [&](const std::string& offset, const std::string& length) {
     return ReadOnnx(Share(External("../weights.bin", offset, length)), options)
         .FindValue("w")
@@ -108,7 +155,9 @@ TEST(ReadOnnx, ReadsExternalData) {
   };
   EXPECT_EQ(read("8", "8"), (std::vector<float>{3, 4}));
   EXPECT_EQ(read("", ""), (std::vector<float>{1, 2}));
-  EXPECT_EQ(NeedsOf(Share(External("a b", "", "")).bytes).files, std::vector<std::string>{"a b"});
+  EXPECT_EQ(NeedsText(External("a b", "", "")), "a b: 0+8");
+  EXPECT_EQ(NeedsText(External("f", "5000000000", "7")), "f: 5000000000+7");
+  EXPECT_EQ(NeedsText(External("f", "18446744073709551615", "8")), "f: 18446744073709551615+0");
   for (const auto& [offset, length] :
        std::vector<std::pair<std::string, std::string>>{{"12", "8"},
                                                         {"16", ""},
@@ -143,8 +192,7 @@ TEST(ReadOnnx, FindsExternalDataInBodies) {
                       }));
   });
   const std::string outer = body([&](pbf_writer& graph) { graph.add_message(1, inner); });
-  EXPECT_EQ(NeedsOf(Share(Model(SmallGraph(outer))).bytes).files,
-            std::vector<std::string>{"deep.bin"});
+  EXPECT_EQ(NeedsText(Model(SmallGraph(outer))), "deep.bin: 0+0");
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST(ReadOnnx, UpgradesOpset6) {
 TEST(ReadOnnx, EveryTruncationIsAnErrorOrAGraph) {
   const std::string good = External("f", "0", "8") + Opset(3, "extra");
   ReadOptions options;
-  options.external["f"] = Share(std::string(8, 'a'));
+  options.external = {{"f", 0, Share(std::string(8, 'a'))}};
   for (size_t length = 0; length < good.size(); ++length) {
     try {
       ReadOnnx(Share(good.substr(0, length)), options);
