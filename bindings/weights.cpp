@@ -43,17 +43,46 @@ std::optional<RotationOptions> ReadRotation(const val& options, const WeightOnly
                          .always = rotate == "always"};
 }
 
-val WeightsOnly(const ModelHandle& model, const val& options) {
+/// { more, done, total } of what is quantized in steps.
+template <typename Steps>
+val StepOf(Steps& steps) {
+  val out = val::object();
+  out.set("more", steps.Step());
+  out.set("done", static_cast<double>(steps.done()));
+  out.set("total", static_cast<double>(steps.total()));
+  return out;
+}
+
+class WeightQuantizerHandle {
+ public:
+  WeightQuantizerHandle(const Graph& graph, const WeightOnlyOptions& options, std::string layers)
+      : layers_(std::move(layers)), quantizer_(graph, options, &left_) {}
+
+  val Step() {
+    return Guard([this] { return StepOf(quantizer_); });
+  }
+  val Finish() {
+    return Guard([this] {
+      val out = WithLeft(quantizer_.Finish(), left_);
+      if (!layers_.empty()) out.set("layers", layers_);
+      return out;
+    });
+  }
+
+ private:
+  std::string layers_;
+  FloatWeights left_;
+  WeightQuantizer quantizer_;
+};
+
+val CreateWeightQuantizer(const ModelHandle& model, const val& options) {
   return Guard([&] {
-    FloatWeights left;
     std::string layers;
     const WeightOnlyOptions weights = ReadWeightOnlyOptions(options);
     Graph graph = WithFloats(*model.graph());
     const std::optional<RotationOptions> rotation = ReadRotation(options, weights);
     if (rotation) graph = RotateForWeights(graph, *rotation, layers);
-    val out = WithLeft(QuantizeWeightsOnly(graph, weights, &left), left);
-    if (rotation) out.set("layers", layers);
-    return out;
+    return val(std::make_shared<WeightQuantizerHandle>(graph, weights, std::move(layers)));
   });
 }
 
@@ -79,13 +108,7 @@ class WeightsCalibratorHandle {
     });
   }
   val Step() {
-    return Guard([this] {
-      val out = val::object();
-      out.set("more", calibrator_.Step());
-      out.set("done", static_cast<double>(calibrator_.done()));
-      out.set("total", static_cast<double>(calibrator_.total()));
-      return out;
-    });
+    return Guard([this] { return StepOf(calibrator_); });
   }
   val Finish() {
     return Guard([this] {
@@ -121,7 +144,11 @@ void BindWeights() {
       .function("add", &WeightsCalibratorHandle::Add)
       .function("step", &WeightsCalibratorHandle::Step)
       .function("finish", &WeightsCalibratorHandle::Finish);
-  emscripten::function("weightsOnly", &WeightsOnly);
+  emscripten::class_<WeightQuantizerHandle>("WeightQuantizer")
+      .smart_ptr<std::shared_ptr<WeightQuantizerHandle>>("WeightQuantizerPtr")
+      .function("step", &WeightQuantizerHandle::Step)
+      .function("finish", &WeightQuantizerHandle::Finish);
+  emscripten::function("createWeightQuantizer", &CreateWeightQuantizer);
   emscripten::function("dynamically", &Dynamically);
   emscripten::function("createWeightsCalibrator", &CreateWeightsCalibrator);
 }

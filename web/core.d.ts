@@ -4,9 +4,13 @@ import type {
   CoreBackend,
   CoreCompareOptions,
   CoreComposite,
+  CoreFeeds,
+  CoreFileNeeds,
   CoreGeneratedC,
   CoreGrid,
+  CoreOperatorOptions,
   CoreSampleResult,
+  CoreSessionOptions,
   CoreSlotEdit,
   CoreWeightsOptions,
 } from './core_data.js';
@@ -73,27 +77,6 @@ export interface CoreLegalized {
   report: string;
 }
 
-export interface CoreSessionOptions {
-  requantize?: string;
-  profile?: boolean;
-  fuse?: boolean;
-  optimize?: boolean;
-  compact?: boolean;
-  halfWeights?: 'auto' | 'keep' | 'widen';
-  kernels?: Record<string, string>;
-  /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
-  tuned?: Record<
-    string,
-    { kernel: string; threads?: number; panel?: number; output?: 'bytes' | 'packed' }
-  >;
-  /** The largest number of threads; default all. */
-  threads?: number;
-  taps?: readonly string[];
-  dimensions?: Readonly<Record<string, number>>; // sizes by the names of symbolic dimensions
-  /** Hands the model over to the session. */
-  consume?: boolean;
-}
-
 export interface CoreResult {
   name: string;
   type: string;
@@ -101,9 +84,6 @@ export interface CoreResult {
   pointer: number;
   size: number;
 }
-
-/** Feeds as parallel arrays. */
-export type CoreFeeds = [names: string[], types: string[], dims: number[][], pointers: number[]];
 
 export interface CoreSession extends CoreObject {
   info(): string | Failure;
@@ -149,18 +129,6 @@ export interface CoreState extends CoreObject {
   load(...tensors: CoreFeeds): undefined | Failure;
 }
 
-/** Options that the core reads by the rows of src/quant/options.inc. quantize/ has checked them. */
-export type CoreTensorOptions = Readonly<Record<string, unknown>>;
-
-export interface CoreOperatorOptions {
-  /** The type of an operator that is named, whose settings it starts from. */
-  type?: string;
-  quantize?: boolean;
-  activations?: CoreTensorOptions;
-  weights?: CoreTensorOptions;
-  readonly [option: string]: unknown;
-}
-
 export interface CoreQuantizeOptions {
   global?: CoreOperatorOptions;
   types?: Record<string, CoreOperatorOptions>;
@@ -174,6 +142,12 @@ export interface CoreQuantizeOptions {
 }
 
 /** Pass by pass, add() comes for every sample, then step() until there is no more; then finish(). */
+/** Makes the integers of a layer at each step(). */
+export interface CoreWeightQuantizer extends CoreObject {
+  step(): { more: boolean; done: number; total: number } | Failure;
+  finish(): CoreWeights | Failure;
+}
+
 export interface CoreWeightsCalibrator extends CoreObject {
   passes(): number;
   add(pass: number, ...feeds: CoreFeeds): Failure | undefined;
@@ -278,15 +252,6 @@ export interface CoreComparer extends CoreObject {
   report(): string | Failure;
 }
 
-/** What a file needs to be read. */
-export interface CoreFileNeeds {
-  /** The external file of each tensor that lies in one. */
-  names: string[];
-  /** Offset and size of each of them. */
-  ranges: number[];
-  functions: number[];
-}
-
 export interface Core {
   /** The memory as bytes. It is replaced when the memory grows, so read it anew every time. */
   readonly HEAPU8: Uint8Array<ArrayBuffer>;
@@ -325,7 +290,10 @@ export interface Core {
   getTexts(handles: number, count: number): CoreBlob | Failure;
   // The members from here on belong to the tools and exist after loadTools().
   parseText(text: string): CoreModel | Failure;
-  weightsOnly(model: CoreModel, options: CoreWeightsOptions): CoreWeights | Failure;
+  createWeightQuantizer(
+    model: CoreModel,
+    options: CoreWeightsOptions,
+  ): CoreWeightQuantizer | Failure;
   createWeightsCalibrator(
     model: CoreModel,
     options: CoreWeightsOptions,

@@ -81,3 +81,48 @@ export interface CoreSampleResult {
   floatMs: number;
   candidateMs: number;
 }
+
+/** What a file needs to be read. */
+export interface CoreFileNeeds {
+  /** The external file of each tensor that lies in one. */
+  names: string[];
+  /** Offset and size of each of them. */
+  ranges: number[];
+  functions: number[];
+}
+
+export interface CoreSessionOptions {
+  requantize?: string;
+  profile?: boolean;
+  fuse?: boolean;
+  optimize?: boolean;
+  compact?: boolean;
+  halfWeights?: 'auto' | 'keep' | 'widen';
+  kernels?: Record<string, string>;
+  /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
+  tuned?: Record<
+    string,
+    { kernel: string; threads?: number; panel?: number; output?: 'bytes' | 'packed' }
+  >;
+  /** The largest number of threads; default all. */
+  threads?: number;
+  taps?: readonly string[];
+  dimensions?: Readonly<Record<string, number>>; // sizes by the names of symbolic dimensions
+  /** Hands the model over to the session. */
+  consume?: boolean;
+}
+
+export interface CoreOperatorOptions {
+  /** The type of an operator that is named, whose settings it starts from. */
+  type?: string;
+  quantize?: boolean;
+  activations?: CoreTensorOptions;
+  weights?: CoreTensorOptions;
+  readonly [option: string]: unknown;
+}
+
+/** Feeds as parallel arrays. */
+export type CoreFeeds = [names: string[], types: string[], dims: number[][], pointers: number[]];
+
+/** Options that the core reads by the rows of src/quant/options.inc. quantize/ has checked them. */
+export type CoreTensorOptions = Readonly<Record<string, unknown>>;

@@ -6,6 +6,7 @@ import {
   InferenceSession,
   Tensor,
   createWorker,
+  engineInfo,
   parseModel,
   quantizeWeights,
 } from '../../dist/index.js';
@@ -246,7 +247,7 @@ test('3 bits are packed without gaps by MatMulNBits', async () => {
   const model = await block();
   const feeds = rows(8, 2);
   const calibration = samples(4);
-  const options = { bits: 3, symmetric: false, calibration };
+  const options = { bits: 3, symmetric: false, calibration, int8Activations: false };
   const qdq = await quantizeWeights(model, options);
   const packed = await quantizeWeights(model, { ...options, format: 'matmulnbits' });
   assert.ok(noise(await answers(packed, feeds), await answers(qdq, feeds)) < 1e-9);
@@ -280,6 +281,27 @@ test('progress, abortion and bad samples', async () => {
   await refused({ calibration: [bad] }, 'INVALID_ARGUMENT', { value: 'h' });
   await refused({ calibration: [{ z: bad.x }] }, 'INVALID_ARGUMENT');
   for (const one of [model, made, again]) one.dispose();
+});
+
+test('without samples: progress and abortion', async () => {
+  const model = await block();
+  const steps = [];
+  const onProgress = ({ phase, done, total }) => steps.push(`${phase} ${done}/${total}`);
+  const made = await quantizeWeights(model, { onProgress });
+  assert.deepEqual(steps, ['round 1/3', 'round 2/3', 'round 3/3', 'round 3/3']);
+  made.dispose();
+  const { liveBytes } = await engineInfo();
+  await assert.rejects(
+    quantizeWeights(model, {
+      onProgress() {
+        throw new Error('of the caller');
+      },
+    }),
+    /of the caller/,
+  );
+  await assert.rejects(quantizeWeights(model, { signal: AbortSignal.abort() }), isError('ABORTED'));
+  assert.equal((await engineInfo()).liveBytes, liveBytes);
+  model.dispose();
 });
 
 test('a worker calibrates as the page does', async () => {

@@ -18,7 +18,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import * as ort from 'onnxruntime-web';
-import { joinRanges } from '../../dist/base/byte_ranges.js';
+import { joinRanges } from '../../dist/model/byte_ranges.js';
 import {
   InferenceSession,
   Tensor,
@@ -238,7 +238,7 @@ describe('a model in two files', () => {
       );
       model.dispose();
     } finally {
-      worker.terminate();
+      await worker.terminate();
       rmSync(folder, { recursive: true });
     }
   });

@@ -1,6 +1,6 @@
 // Weights of ONNX models that lie in other files, read into the core's memory piece by piece.
 
-import { type ByteRange, joinRanges, readRanges } from '../base/byte_ranges.js';
+import { type ByteRange, joinRanges, readRanges } from './byte_ranges.js';
 import { RequantError, invalidArgument } from '../base/errors.js';
 import { insteadOf } from '../base/signatures.js';
 import {

@@ -13,6 +13,7 @@ import type {
   Core,
   CoreModel,
   CoreWeights,
+  CoreWeightQuantizer,
   CoreWeightsCalibrator,
   CoreWeightsOptions,
   Failure,
@@ -81,7 +82,7 @@ export interface WeightsOptions {
   rotateSize?: number;
   /** The largest number of samples to use. Default all. */
   maxSamples?: number;
-  /** With `calibration`: samples that were shown, then layers that were made. */
+  /** Samples that were shown, with `calibration`; then layers that were made. */
   onProgress?: (progress: WeightsProgress) => void;
   signal?: AbortSignal;
 }
@@ -212,13 +213,47 @@ function showSample(
   }
 }
 
+/** Makes the integers of one layer after another. */
+async function rounded(
+  quantizer: Handle<CoreWeightQuantizer | CoreWeightsCalibrator>,
+  { onProgress }: WeightsOptions,
+  breather: Breather,
+): Promise<void> {
+  for (let more = true; more;) {
+    const step = quantizer.call((one) => one.step());
+    more = step.more;
+    onProgress?.({ phase: 'round', done: step.done, total: step.total });
+    await breather.breathe();
+  }
+}
+
+async function toNearest(
+  core: Core,
+  object: CoreModel,
+  coreOptions: CoreWeightsOptions,
+  options: WeightsOptions,
+): Promise<CoreWeights> {
+  const quantizer = new Handle(
+    core,
+    call(core, () => core.createWeightQuantizer(object, coreOptions)),
+    'weight quantizer',
+  );
+  try {
+    await rounded(quantizer, options, new Breather(options.signal));
+    return quantizer.call((one) => one.finish());
+  } finally {
+    quantizer.dispose();
+  }
+}
+
 /** Shows samples and makes the integers, pass by pass. */
 async function calibrated(
   core: Core,
   object: CoreModel,
   coreOptions: CoreWeightsOptions,
-  { calibration, maxSamples = Infinity, onProgress, signal }: WeightsOptions,
+  options: WeightsOptions,
 ): Promise<CoreWeights> {
+  const { calibration, maxSamples = Infinity, onProgress, signal } = options;
   const calibrator = new Handle(
     core,
     call(core, () => core.createWeightsCalibrator(object, coreOptions)),
@@ -263,12 +298,7 @@ async function calibrated(
         shown(pass * count + index + 1);
         await breather.breathe();
       }
-      for (let more = true; more;) {
-        const step = calibrator.call((one) => one.step());
-        more = step.more;
-        onProgress?.({ phase: 'round', done: step.done, total: step.total });
-        await breather.breathe();
-      }
+      await rounded(calibrator, options, breather);
       passes = passesNow();
     }
     return calibrator.call((one) => one.finish());
@@ -295,7 +325,7 @@ export async function quantizeWeights(
   throwIfAborted(options.signal);
   return withoutSamples(model, (core, object) =>
     options.calibration === undefined
-      ? core.weightsOnly(object, coreOptions)
+      ? toNearest(core, object, coreOptions, options)
       : calibrated(core, object, coreOptions, options),
   );
 }

@@ -9,7 +9,7 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1030e3, brotli: 311.5e3 };
 const OPERATORS_LIMIT = { raw: 924e3, brotli: 293e3 };
-const TOOLS_LIMIT = { raw: 887e3, brotli: 279e3 };
+const TOOLS_LIMIT = { raw: 890e3, brotli: 279e3 };
 const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];

@@ -320,23 +320,17 @@ const methods: Record<string, (call: Call, ...args: never[]) => unknown> = {
   },
 };
 
+// Methods whose results nobody here keeps.
+const giving = new Set(
+  'run readTensor runState stateTensors toOnnx toOnnxFiles toPlan modelToPlan'.split(' '),
+);
+
 async function answer(call: Call, method: string, args: unknown[]): Promise<void> {
   try {
     const action = Object.hasOwn(methods, method) ? methods[method] : undefined;
     if (!action) throw new RequantError('INTERNAL', `the worker knows no method "${method}"`);
     const value = await action(call, ...(args as never[]));
-    const moved = [
-      'run',
-      'readTensor',
-      'runState',
-      'stateTensors',
-      'toOnnx',
-      'toOnnxFiles',
-      'toPlan',
-      'modelToPlan',
-    ].includes(method)
-      ? buffersOf(value)
-      : [];
+    const moved = giving.has(method) ? buffersOf(value) : [];
     post({ kind: 'result', id: call.id, value }, moved);
   } catch (error) {
     post({ kind: 'error', id: call.id, error: packError(error) });

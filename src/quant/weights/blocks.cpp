@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "quant/weights/block_grid.h"
+#include "quant/grid/block_grid.h"
 
 namespace requant {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"
@@ -76,16 +77,29 @@ void NBits(BodyScope& scope, const Product& p, const WeightOnlyOptions& options,
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
-void QuantizeWeightsIn(BodyScope& scope, const WeightOnlyOptions& options, const MakeBlocks& make) {
+void QuantizeProduct(BodyScope& scope, const Product& product, const WeightOnlyOptions& options,
+                     const MakeBlocks& make) {
+  const bool packed = options.matmul_nbits && !product.recurrent;
+  (packed ? NBits : Blocked)(scope, product, options, make);
+}
+
+void CleanUp(Graph& graph) {
+  graph.RemoveUnusedValues();
+  graph.SortTopologically();
+}
+
+/// Quantizes everything in the bodies of a graph's nodes and its tables, and lists its products.
+std::vector<Product> PrepareWeights(BodyScope& scope, const WeightOnlyOptions& options,
+                                    const MakeBlocks& make) {
   if (options.matmul_nbits) scope.graph().opsets[kMicrosoftDomain] = 1;
-  scope.ForEachBody([&](BodyScope& body) { QuantizeWeightsIn(body, options, make); });
+  scope.ForEachBody([&](BodyScope& body) {
+    for (const Product& product : PrepareWeights(body, options, make)) {
+      QuantizeProduct(body, product, options, make);
+    }
+    CleanUp(body.graph());
+  });
   QuantizeTables(scope, {.bits = options.embedding_bits, .block = options.block});
-  for (const Product& product : FindProducts(scope)) {
-    const bool packed = options.matmul_nbits && !product.recurrent;
-    (packed ? NBits : Blocked)(scope, product, options, make);
-  }
-  scope.graph().RemoveUnusedValues();
-  scope.graph().SortTopologically();
+  return FindProducts(scope);
 }
 
 }  // namespace
@@ -105,21 +119,41 @@ void CheckWeightOnlyOptions(const WeightOnlyOptions& options) {
   }
 }
 
+WeightQuantizer::WeightQuantizer(const Graph& source, const WeightOnlyOptions& options,
+                                 FloatWeights* left, MakeBlocks make)
+    : graph_(source.Clone()), scope_(graph_), options_(options), make_(std::move(make)) {
+  CheckWeightOnlyOptions(options);
+  if (left) {
+    ListFloat(scope_, options.matmul_nbits, *left, nullptr, options.embedding_bits != 0);
+  }
+  if (!options.matmul_nbits || HasRecurrent(scope_)) {
+    RefreshTypes(graph_);
+    RaiseOpset(graph_, 21);
+  }
+  if (!make_) make_ = [this](const Product& product) { return RoundToBlocks(product, options_); };
+  products_ = PrepareWeights(scope_, options_, make_);
+}
+
+WeightQuantizer::~WeightQuantizer() = default;
+
+size_t WeightQuantizer::total() const { return products_.size(); }
+
+bool WeightQuantizer::Step() {
+  if (done_ == products_.size()) return false;
+  QuantizeProduct(scope_, products_[done_++], options_, make_);
+  return true;
+}
+
+Graph WeightQuantizer::Finish() {
+  CleanUp(graph_);
+  return std::move(graph_);
+}
+
 Graph QuantizeWeightsOnly(const Graph& source, const WeightOnlyOptions& options, FloatWeights* left,
                           const MakeBlocks& make) {
-  CheckWeightOnlyOptions(options);
-  Graph graph = source.Clone();
-  BodyScope scope(graph);
-  if (left) ListFloat(scope, options.matmul_nbits, *left, nullptr, options.embedding_bits != 0);
-  if (!options.matmul_nbits || HasRecurrent(scope)) {
-    RefreshTypes(graph);
-    RaiseOpset(graph, 21);
-  }
-  const MakeBlocks nearest = [&](const Product& product) {
-    return RoundToBlocks(product, options);
-  };
-  QuantizeWeightsIn(scope, options, make ? make : nearest);
-  return graph;
+  WeightQuantizer quantizer(source, options, left, make);
+  while (quantizer.Step()) continue;
+  return quantizer.Finish();
 }
 
 }  // namespace requant

@@ -5,8 +5,10 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "ir/graph.h"
+#include "quant/graph/body_scope.h"
 #include "quant/weights/float_weights.h"
 
 namespace requant {
@@ -33,11 +35,36 @@ using MakeBlocks = std::function<BlockedWeights(const Product&)>;
 /// block of each column. With matmul_nbits recurrent layers still have the blocked form;
 /// MatMulNBits needs MatMul, or Gemm without transA, alpha and beta; other products stay unchanged.
 /// Tables of rows get embedding_bits. Bodies of If, Loop and Scan are quantized like the graph
-/// around them; constants that they capture stay there, once. Lists in `left`, if given, what stays
-/// float. Throws kInvalidArgument for options out of range, kUnsupported when a graph cannot be
-/// raised to opset 21 (blocked form). Weights of 2 and 3 bits are int4 in the blocked form, and
-/// have their own width in MatMulNBits. `make`, if given, replaces rounding to nearest
-/// (RoundToBlocks).
+/// around them; constants that they capture stay there, once. Weights of 2 and 3 bits are int4 in
+/// the blocked form, and have their own width in MatMulNBits.
+///
+/// A product takes long, so that they are quantized one by one.
+class WeightQuantizer {
+ public:
+  /// Quantizes tables and bodies, and lists in `left`, if given, what stays float. `make`, if
+  /// given, replaces rounding to nearest (RoundToBlocks). Throws kInvalidArgument for options out
+  /// of range, kUnsupported when a graph cannot be raised to opset 21 (blocked form).
+  WeightQuantizer(const Graph& graph, const WeightOnlyOptions& options,
+                  FloatWeights* left = nullptr, MakeBlocks make = nullptr);
+  ~WeightQuantizer();
+
+  /// Quantizes the next product; returns false when there was none left.
+  bool Step();
+  size_t done() const { return done_; }
+  size_t total() const;
+  /// The graph, after the last step.
+  Graph Finish();
+
+ private:
+  Graph graph_;
+  BodyScope scope_;
+  WeightOnlyOptions options_;
+  MakeBlocks make_;
+  std::vector<Product> products_;
+  size_t done_ = 0;
+};
+
+/// All steps of WeightQuantizer.
 Graph QuantizeWeightsOnly(const Graph& graph, const WeightOnlyOptions& options,
                           FloatWeights* left = nullptr, const MakeBlocks& make = nullptr);
 /// Throws kInvalidArgument for options out of range.

@@ -1,5 +1,5 @@
 // The grids of blocks against a search in doubles, which divides and rounds as the formula says.
-#include "quant/weights/block_grid.h"
+#include "quant/grid/block_grid.h"
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,9 @@ TEST(BlockGrid, HasTheLeastErrorOfASearchInDoubles) {
       for (size_t i = 0; i < weights.size(); ++i) power.push_back(static_cast<float>(uniform()));
     }
     const BlockGrid grid = BlockSearch(bits, symmetric).Find(weights, power);
-    if (symmetric) EXPECT_EQ(grid.zero, 1 << (bits - 1));
+    if (symmetric) {
+      EXPECT_EQ(grid.zero, 1 << (bits - 1));
+    }
     const double found = Squares(weights, power, static_cast<double>(grid.scale), grid.zero, bits);
     const double least = LeastSquares(weights, power, bits, symmetric);
     EXPECT_LE(found, least * 1.0001) << "round " << round;

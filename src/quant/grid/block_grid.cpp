@@ -1,4 +1,4 @@
-#include "quant/weights/block_grid.h"
+#include "quant/grid/block_grid.h"
 
 #include <algorithm>
 #include <cmath>

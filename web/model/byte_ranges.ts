@@ -1,8 +1,8 @@
 // Reads ranges of a large file piece by piece, so that it is never in JavaScript's memory as a whole.
 
-import { abortable, throwIfAborted } from './abort.js';
-import { importNode } from './host.js';
-import { type Location, type Source, loadFailed, openBytes } from './source.js';
+import { abortable, throwIfAborted } from '../base/abort.js';
+import { importNode } from '../base/host.js';
+import { type Location, type Source, loadFailed, openBytes } from '../base/source.js';
 
 /** Bytes from `offset` to `offset + size` of a file. */
 export interface ByteRange {
