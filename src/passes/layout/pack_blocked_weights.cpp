@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/squares.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -35,24 +36,13 @@ struct Blocked {
   }
 };
 
-/// Writes the codes of each column one after another, in squares that caches hold: the codes of a
-/// column may lie in as many lines of the cache.
+/// Writes the codes of each column one after another, two to a byte.
 void PackCodes(const Blocked& blocked, uint8_t* to) {
-  constexpr int64_t kSide = 64;
-  for (int64_t row = 0; row < blocked.k; row += kSide) {
-    const int64_t last_row = std::min(row + kSide, blocked.k);
-    for (int64_t side = 0; side < blocked.n; side += kSide) {
-      const int64_t last = std::min(side + kSide, blocked.n);
-      for (int64_t column = side; column < last; ++column) {
-        uint8_t* packed = to + column * blocked.k / 2;
-        for (int64_t k = row; k < last_row; k += 2) {
-          const int low = blocked.Code(*blocked.codes, k, column, blocked.k);
-          const int high = blocked.Code(*blocked.codes, k + 1, column, blocked.k);
-          packed[k / 2] = static_cast<uint8_t>(low | high << 4);
-        }
-      }
-    }
-  }
+  VisitInSquares(blocked.n, blocked.k / 2, [&](int64_t column, int64_t pair) {
+    const int low = blocked.Code(*blocked.codes, 2 * pair, column, blocked.k);
+    const int high = blocked.Code(*blocked.codes, 2 * pair + 1, column, blocked.k);
+    to[column * (blocked.k / 2) + pair] = static_cast<uint8_t>(low | high << 4);
+  });
 }
 
 std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/squares.h"
 #include "quant/grid/block_grid.h"
 
 namespace requant {
@@ -88,25 +89,6 @@ BlockedWeights RoundToBlocks(const Product& p, const WeightOnlyOptions& options,
   return out;
 }
 
-namespace {
-
-/// Visits all pairs of a column and a row in squares that caches hold in either order.
-template <typename Visit>
-void InSquares(int64_t columns, int64_t rows, const Visit& visit) {
-  constexpr int64_t kSide = 64;
-  for (int64_t row = 0; row < rows; row += kSide) {
-    const int64_t last_row = std::min(row + kSide, rows);
-    for (int64_t column = 0; column < columns; column += kSide) {
-      const int64_t last_column = std::min(column + kSide, columns);
-      for (int64_t k = row; k < last_row; ++k) {
-        for (int64_t i = column; i < last_column; ++i) visit(i, k);
-      }
-    }
-  }
-}
-
-}  // namespace
-
 Tensor DequantizeCodes(const Product& p, const BlockedWeights& weights, bool symmetric) {
   const bool bytes = weights.bits == 8;
   const DType dtype =
@@ -114,7 +96,7 @@ Tensor DequantizeCodes(const Product& p, const BlockedWeights& weights, bool sym
   Tensor codes(dtype, p.tensor->shape());
   auto* to = static_cast<uint8_t*>(codes.raw());
   const int zero = symmetric ? 1 << (weights.bits - 1) : 0;
-  InSquares(p.n, p.k, [&](int64_t column, int64_t k) {
+  VisitInSquares(p.k, p.n, [&](int64_t k, int64_t column) {
     const int64_t at = column * p.n_step + k * p.k_step;
     const int code = weights.codes[static_cast<size_t>(column * p.k + k)] - zero;
     if (bytes) {

@@ -95,7 +95,7 @@ TEST(ReadOnnx, RefusesBadTensors) {
               kUnsupported, "segments");
 }
 
-/// What a file needs of others: "name: offset+size" of each tensor.
+/// Lists the tensors that a file keeps in other files, each as "name: offset+size".
 std::string NeedsText(const std::string& file) {
   std::string out;
   for (const ExternalNeed& need : NeedsOf(Share(file).bytes).external) {
