@@ -229,6 +229,11 @@ describe('strings are read and made', () => {
     model.dispose();
   });
 
+  test('StringSplit trims the part behind the last cut', async () => {
+    const x = { type: 'string', dims: [2], data: [' a  b c ', 'a '] };
+    await same({ x }, ['%y, %n = StringSplit(%x) {maxsplit = 1}'], ['y', 'n'], 20);
+  });
+
   cases('TfIdfVectorizer', async (pick, random, round) => {
     const pool = list(4, (i) => `w${i}é`);
     const data = list(pick(2, 6), () => pool[pick(0, 3)]);

@@ -216,6 +216,13 @@ export async function openBytes(
   );
 }
 
+/** @internal The bytes of a Blob; a file behind it may have changed or gone. */
+export async function readBlob(blob: Blob, signal: AbortSignal | undefined): Promise<ArrayBuffer> {
+  return abortable(blob.arrayBuffer(), signal).catch((error: unknown) => {
+    throw loadFailed('a Blob', error, signal);
+  });
+}
+
 /** The bytes that were read, and their location, so that files beside it can be found. */
 export interface Loaded {
   bytes: Uint8Array;
@@ -231,7 +238,7 @@ export async function readSource(
   const source = await openBytes(given, signal);
   if ('bytes' in source) return source;
   if ('blob' in source) {
-    return { bytes: new Uint8Array(await abortable(source.blob.arrayBuffer(), signal)) };
+    return { bytes: new Uint8Array(await readBlob(source.blob, signal)) };
   }
   if ('path' in source) {
     const { path } = source;

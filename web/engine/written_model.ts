@@ -46,7 +46,11 @@ export function joinParts(core: Core, parts: FileParts): Uint8Array<ArrayBuffer>
 }
 
 /** Writes a model, with larger constants in a file of that name unless it is empty; free() ends the parts' life. */
-export function writeModel(core: Core, model: CoreModel, dataName: string) {
+export function writeModel(
+  core: Core,
+  model: CoreModel,
+  dataName: string,
+): { written: WrittenModel; free: () => void } {
   // A handle of its own: calls of the user may write the model again before this one is read.
   const copy = call(core, () => model.copy());
   const free = () => copy.delete();

@@ -2,7 +2,7 @@
 
 import { abortable, throwIfAborted } from '../base/abort.js';
 import { importNode } from '../base/host.js';
-import { type Location, type Source, loadFailed, openBytes } from '../base/source.js';
+import { type Location, type Source, loadFailed, openBytes, readBlob } from '../base/source.js';
 
 /** Bytes from `offset` to `offset + size` of a file. */
 export interface ByteRange {
@@ -151,7 +151,7 @@ export async function readRanges(
   if ('blob' in source) {
     const { blob } = source;
     const readAt = async (offset: number, size: number) =>
-      new Uint8Array(await abortable(blob.slice(offset, offset + size).arrayBuffer(), signal));
+      new Uint8Array(await readBlob(blob.slice(offset, offset + size), signal));
     return readPieces(readAt, blob.size, ranges, sink, signal);
   }
   const { response, what } = source;

@@ -95,8 +95,9 @@ function endsWith(bytes: Uint8Array, end: Uint8Array): boolean {
 }
 
 /** What the result depends on, as text. Samples are known by their numbers if they are an array. */
-function identity(bytes: Uint8Array, quantize: SessionQuantization): string {
-  const parts = [version, bytes.length, hashOf(bytes)];
+function identity(files: readonly Uint8Array[], quantize: SessionQuantization): string {
+  const size = files.reduce((sum, { length }) => sum + length, 0);
+  const parts = [version, size, hashOf(...files)];
   if (typeof quantize === 'string') return [...parts, quantize].join(' ');
   const { calibration, maxSamples, config } = quantize;
   const samples = Array.isArray(calibration)
@@ -170,12 +171,15 @@ export async function quantizeFirst(
   let end: Uint8Array | undefined;
   try {
     if (cache !== undefined) {
-      let { bytes } = source;
+      const { bytes } = source;
+      let files = bytes ? [bytes] : [];
       if (bytes === undefined || hasFilesBeside(core, bytes)) {
         model = await source.load();
-        bytes = model.toOnnx();
+        // One file would end at 2 GB.
+        const written = model.toOnnxFiles('data');
+        files = [written.bytes, ...Object.values(written.externalData)];
       }
-      end = trailer(identity(bytes, how));
+      end = trailer(identity(files, how));
       const known = await fromStore(core, cache, end, how);
       if (known) return known;
       await checkStore(WHERE, cache);
