@@ -28,8 +28,15 @@ export function fileOf(name) {
   return file.startsWith(root + path.sep) ? file : undefined;
 }
 
-/** Starts the server; `onPost(value)` gets the JSON that pages post. */
-export async function serve(onPost) {
+/**
+ * Starts the server; `onPost(value)` gets the JSON that pages post. `studio` is the folder whose files have addresses
+ * below /studio/.
+ */
+export async function serve(onPost, studio) {
+  const served = (name) =>
+    studio && name.startsWith('studio/')
+      ? path.join(studio, path.join('/', name.slice('studio/'.length)))
+      : fileOf(name);
   const server = http.createServer((request, response) => {
     if (request.method === 'POST') {
       const chunks = [];
@@ -41,7 +48,7 @@ export async function serve(onPost) {
       return;
     }
     const { pathname } = new URL(request.url, 'http://localhost');
-    const file = fileOf(decodeURIComponent(pathname.slice(1)));
+    const file = served(decodeURIComponent(pathname.slice(1)));
     const size = file && statSync(file, { throwIfNoEntry: false });
     if (!size?.isFile()) return response.writeHead(404, HEADERS).end();
     const type = TYPES[path.extname(file)] ?? 'application/octet-stream';

@@ -13,7 +13,7 @@ import { BUILD, launch, openPage } from './browser.mjs';
 import { activations, padding } from '../tflite/schema.mjs';
 import { Net, Random } from '../tflite/net.mjs';
 import { droppedFiles, greyPng, pixelsOf, serveStudio } from './studio_site.mjs';
-import { drop, go, idle, openSample, problemText, quantize } from './studio_use.mjs';
+import { drop, go, idle, openSample, problemText, quantize, shown } from './studio_use.mjs';
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
@@ -282,7 +282,7 @@ test('works by the keyboard alone', { timeout: 300_000 }, async () => {
     await page.keyboard.press(key);
   };
   await press('Try one that tells');
-  await page.waitForSelector('.preview canvas');
+  await shown(page, '.preview canvas');
   await idle(page);
   await press('See the graph');
   await page.waitForSelector('.graph-canvas');

@@ -1,6 +1,6 @@
 // The built studio on a server, and files that a user could drop.
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { deflateSync } from 'node:zlib';
 import { build, preview } from 'vite';
@@ -8,13 +8,17 @@ import { parseModel } from '../../dist/index.js';
 import { studioConfig } from '../../web/scripts/studio.mjs';
 import { BUILD, ROOT } from './browser.mjs';
 
-export const SITE = path.join(BUILD, 'site/studio');
+/** The built studio of this process: a build empties its folder first, under a server of another process. */
+export const SITE = path.join(BUILD, `studio_tests/${process.pid}`);
 
 let built;
 
-/** Builds the studio into build/site/studio, once for a process. */
+/** Builds the studio into the folder SITE, once for a process, which removes it at its end. */
 export function buildStudio() {
-  built ??= build({ ...studioConfig(SITE), logLevel: 'error' });
+  if (!built) {
+    built = build({ ...studioConfig(SITE), logLevel: 'error' });
+    process.on('exit', () => rmSync(SITE, { recursive: true, force: true }));
+  }
   return built;
 }
 

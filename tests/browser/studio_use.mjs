@@ -41,9 +41,15 @@ export async function quantize(page) {
   assert.equal(await page.locator('.problem').count(), 0, await problemText(page));
 }
 
+/** Waits for a part of the page; a problem that the page shows instead is an error with its text. */
+export async function shown(page, selector) {
+  await page.waitForSelector(`${selector}, .problem`);
+  assert.equal(await page.locator('.problem').count(), 0, await problemText(page));
+}
+
 /** Opens the shipped network with its pictures. */
 export async function openSample(page) {
   await page.click('button:has-text("tells clothes apart")');
-  await page.waitForSelector('.preview canvas');
+  await shown(page, '.preview canvas');
   await idle(page);
 }

@@ -1,7 +1,8 @@
 // The first room: bring a model and samples.
 
 import { Icon } from '../icon.js';
-import { go, job, model } from '../state/store.js';
+import { go, job, model, problem } from '../state/store.js';
+import { describe } from '../watch/problems.js';
 import { chosenFiles } from './files.js';
 import { type SampleId, sampleList } from './sample_list.js';
 import { ModelCard } from './model_card.js';
@@ -59,7 +60,10 @@ function Welcome() {
   const busy = job.value !== undefined;
   const open = (id: SampleId) => {
     if (busy) return;
-    void import('./shipped.js').then(({ openSample }) => openSample(id));
+    import('./shipped.js').then(
+      ({ openSample }) => openSample(id),
+      (error: unknown) => (problem.value = describe(error)),
+    );
   };
   return (
     <div class="welcome">

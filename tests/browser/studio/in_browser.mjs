@@ -2,12 +2,13 @@
 
 import { start } from '../browsers.mjs';
 import { serve } from '../site.mjs';
+import { SITE } from '../studio_site.mjs';
 import { settled } from '../webkit.mjs';
 
 async function once(browser, page) {
   let hear;
   const heard = new Promise((resolve) => (hear = resolve));
-  const site = await serve(hear);
+  const site = await serve(hear, SITE);
   const running = await start(browser, `${site.url}tests/browser/page/${page}`).catch(
     async (error) => {
       await site.close();
