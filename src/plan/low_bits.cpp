@@ -58,7 +58,10 @@ bool MayUseLowBits(const Graph& graph) {
     const bool quantizes = node->op_type.ends_with("Quant") && !node->domain.empty();  // QONNX
     const bool unpacks =
         node->Is(Op::kBitShift) && node->constant(0);  // quant/weights/pack_weights.h
-    if (quantizes || unpacks || IsNarrowClip(*node) || node->Is(Op::kMatMulNBits)) {
+    // A session makes MatMulNBits of these.
+    const bool blocked = node->op_type == "QMoE" || (node->Is(Op::kDequantizeLinear) &&
+                                                     node->attributes.Int("block_size", 0) > 0);
+    if (quantizes || unpacks || blocked || IsNarrowClip(*node) || node->Is(Op::kMatMulNBits)) {
       return true;
     }
   }

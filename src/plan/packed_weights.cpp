@@ -147,6 +147,7 @@ PackingKey::PackingKey(const MatMulNBitsWeights& weights) {
   writer.Bytes(&weights.k, sizeof(weights.k));
   writer.Bytes(&weights.n, sizeof(weights.n));
   writer.Bytes(&weights.block, sizeof(weights.block));
+  writer.Bytes(&weights.bits, sizeof(weights.bits));
 }
 
 void PackedWeights::Register(const Graph& graph) {

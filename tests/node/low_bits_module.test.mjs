@@ -27,16 +27,16 @@ const k = 100;
 const n = 21;
 const x = new Tensor('float32', wave(5 * k, 0.7), [5, k]);
 
-/** The bytes of a model of one product with 4-bit weights. */
-async function product(int8Activations) {
-  const weights = [...wave(k * n, 1.3)].map((w) => w.toFixed(4)).join(', ');
+/** The bytes of a model of one product with weights in blocks, of 4 bits if no others are given. */
+async function product(int8Activations, options = { format: 'matmulnbits' }, rows = k) {
+  const weights = [...wave(rows * n, 1.3)].map((w) => w.toFixed(4)).join(', ');
   const model = await parseModel(`graph "product" opset 17
-input %x: float32["M", ${k}]
-const %w: float32[${k}, ${n}] = {${weights}}
+input %x: float32["M", ${rows}]
+const %w: float32[${rows}, ${n}] = {${weights}}
 %y = MatMul(%x, %w)
 output %y
 `);
-  const packed = await quantizeWeights(model, { format: 'matmulnbits', int8Activations });
+  const packed = await quantizeWeights(model, { ...options, int8Activations });
   const bytes = packed.toOnnx();
   packed.dispose();
   model.dispose();
@@ -67,6 +67,24 @@ test('is not fetched for other models, and its lack is an error that can be trie
   delete env.wasm.wasmPaths;
   const [kernel] = (await run(bytes)).kernels;
   assert.match(kernel, /^matmul_nbits_q8_(vector|dot8)$/); // depends on the processor
+});
+
+test('is fetched for weights in blocks of every form', async () => {
+  const args = process.execArgv.filter((arg) => arg.startsWith('--experimental-wasm'));
+  const script = `
+    import { InferenceSession, Tensor } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url))};
+    const session = await InferenceSession.create(process.argv[1]);
+    await session.run({ x: new Tensor('float32', new Float32Array(96), [1, 96]) });
+    console.log(session.plan().steps.map(({ kernel }) => kernel).join());`;
+  args.push('--input-type=module', '--eval', script);
+  for (const format of ['qdq', 'matmulnbits']) {
+    for (const bits of [2, 3, 4, 8]) {
+      const file = path.join(folder, `${format}${bits}.onnx`);
+      writeFileSync(file, await product(false, { format, bits }, 96));
+      const kernels = execFileSync(process.execPath, [...args, file], { encoding: 'utf8' });
+      assert.match(kernels, /matmul_nbits_f32_vector/, `${format}, ${bits} bits`);
+    }
+  }
 });
 
 test('floats by floats are exact, eight bits add less than the four bits did', async () => {

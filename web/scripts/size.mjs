@@ -8,9 +8,9 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1030e3, brotli: 311.5e3 };
-const OPERATORS_LIMIT = { raw: 924e3, brotli: 293e3 };
+const OPERATORS_LIMIT = { raw: 926e3, brotli: 293e3 };
 const TOOLS_LIMIT = { raw: 890e3, brotli: 279e3 };
-const LOW_BITS_LIMIT = { raw: 185e3, brotli: 44e3 };
+const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];
 const TOLERANCE = 0.02;

@@ -11,7 +11,8 @@ namespace {
 
 uint8_t Half(const uint8_t* bytes, int64_t i) { return bytes[i / 2] >> (i % 2 * 4) & 15; }
 
-/// Packs a block of which all weights are there: `from` has the codes of column c at c * `stride`.
+/// Packs a block of 4 bits of which all weights are there: `from` has the codes of column c at c *
+/// `stride`.
 void PackWholeBlock(const uint8_t* from, int64_t stride, int32_t block, uint8_t* codes) {
   using nbits::kStep;
   using nbits::kStepBytes;
@@ -28,6 +29,29 @@ void PackWholeBlock(const uint8_t* from, int64_t stride, int32_t block, uint8_t*
   }
 }
 
+/// Packs a block of bytes of which all weights are there, as PackWholeBlock.
+void PackWholeBytes(const uint8_t* from, int64_t stride, int32_t block, uint8_t* codes) {
+  for (int32_t i = 0; i < block; ++i, codes += nbits::kColumns) {
+    for (int32_t c = 0; c < nbits::kColumns; ++c) codes[c] = from[c * stride + i];
+  }
+}
+
+/// Code `i` of a run of 4 or 8 bits.
+int CodeAt(const uint8_t* bytes, int64_t i, int32_t bits) {
+  return bits == 8 ? bytes[i] : Half(bytes, i);
+}
+
+/// Writes the code of a column and of k = i within its block.
+void SetCode(uint8_t* codes, int32_t i, int32_t column, int32_t bits, int code) {
+  using namespace nbits;
+  if (bits == 8) {
+    codes[i * kColumns + column] = static_cast<uint8_t>(code);
+  } else {
+    codes[i / kStep * kStepBytes + column % 4 * kStep + i % kStep] |=
+        static_cast<uint8_t>(code << (column / 4 * 4));
+  }
+}
+
 /// Bytes of one row whose elements have `bytes` bytes, k padded to whole blocks.
 size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
   const auto blocks = static_cast<size_t>(nbits::Blocks(p.k, p.block));
@@ -40,7 +64,7 @@ namespace nbits {
 
 size_t PackedSize(const MatMulNBitsWeights& w) {
   const auto block_bytes =
-      static_cast<size_t>(BlockBytes(w.block, w.zero_points != nullptr ? 1 : 0));
+      static_cast<size_t>(BlockBytes(w.block, w.zero_points != nullptr ? 1 : 0, w.bits));
   const auto blocks = static_cast<size_t>(Blocks(w.k, w.block));
   return CheckedMul(CheckedMul(static_cast<size_t>(Groups(w.n)), blocks), block_bytes);
 }
@@ -48,32 +72,34 @@ size_t PackedSize(const MatMulNBitsWeights& w) {
 void Pack(const MatMulNBitsWeights& w, void* packed) {
   const int32_t blocks = Blocks(w.k, w.block);
   const bool zeros = w.zero_points != nullptr;
+  const ptrdiff_t block_bytes = BlockBytes(w.block, zeros ? 1 : 0, w.bits);
+  const int64_t code_bytes = int64_t{w.block} * w.bits / 8;
+  const int64_t zero_bytes = (int64_t{blocks} * w.bits + 7) / 8;
   auto* to = static_cast<uint8_t*>(packed);
   for (int32_t group = 0; group < Groups(w.n); ++group) {
-    for (int32_t b = 0; b < blocks; ++b, to += BlockBytes(w.block, zeros ? 1 : 0)) {
+    for (int32_t b = 0; b < blocks; ++b, to += block_bytes) {
       uint8_t* codes = to + HeaderBytes(zeros ? 1 : 0);
-      std::memset(to, 0, static_cast<size_t>(BlockBytes(w.block, zeros ? 1 : 0)));
+      std::memset(to, 0, static_cast<size_t>(block_bytes));
       const bool whole = (group + 1) * kColumns <= w.n && (b + 1) * w.block <= w.k;
       if (whole) {
-        const int64_t row_bytes = int64_t{blocks} * (w.block / 2);
-        PackWholeBlock(w.codes + int64_t{group} * kColumns * row_bytes + b * (w.block / 2),
-                       row_bytes, w.block, codes);
+        const auto pack = w.bits == 8 ? PackWholeBytes : PackWholeBlock;
+        const int64_t row_bytes = int64_t{blocks} * code_bytes;
+        pack(w.codes + int64_t{group} * kColumns * row_bytes + b * code_bytes, row_bytes, w.block,
+             codes);
       }
       for (int32_t column = 0; column < kColumns; ++column) {
         const int64_t n = int64_t{group} * kColumns + column;
         const bool there = n < w.n;
-        uint8_t zero = 8;
-        if (there && zeros) zero = Half(w.zero_points + n * ((blocks + 1) / 2), b);
+        int zero = MiddleOf(w.bits);
+        if (there && zeros) zero = CodeAt(w.zero_points + n * zero_bytes, b, w.bits);
         const float scale = there ? w.scales[n * blocks + b] : 0.0f;
         std::memcpy(to + column * 4, &scale, 4);
-        if (zeros) to[kColumns * 4 + column] = zero;
+        if (zeros) to[kColumns * 4 + column] = static_cast<uint8_t>(zero);
         if (whole) continue;
-        const uint8_t* from = w.codes + (n * blocks + b) * (w.block / 2);
+        const uint8_t* from = w.codes + (n * blocks + b) * code_bytes;
         for (int32_t i = 0; i < w.block; ++i) {
           const bool inside = there && b * w.block + i < w.k;
-          const int code = inside ? Half(from, i) : zero;
-          codes[i / kStep * kStepBytes + column % 4 * kStep + i % kStep] |=
-              static_cast<uint8_t>(code << (column / 4 * 4));
+          SetCode(codes, i, column, w.bits, inside ? CodeAt(from, i, w.bits) : zero);
         }
       }
     }

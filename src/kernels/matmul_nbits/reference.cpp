@@ -14,21 +14,22 @@ using namespace nbits;
 /// One block of one column of weights.
 struct Block {
   const uint8_t* codes;
-  int32_t column;
+  int32_t column, bits;
   float scale;
   int32_t zero_point;
 
-  Block(const MatMulNBitsParams* p, int32_t n, int32_t b) {
+  Block(const MatMulNBitsParams* p, int32_t n, int32_t b) : bits(p->bits) {
     const int32_t group = n / kColumns;
     column = n % kColumns;
     const uint8_t* at = static_cast<const uint8_t*>(p->weights) +
                         (static_cast<ptrdiff_t>(group) * Blocks(p->k, p->block) + b) *
-                            BlockBytes(p->block, p->has_zero_points);
+                            BlockBytes(p->block, p->has_zero_points, bits);
     std::memcpy(&scale, at + column * 4, 4);
-    zero_point = p->has_zero_points != 0 ? at[kColumns * 4 + column] : 8;
+    zero_point = p->has_zero_points != 0 ? at[kColumns * 4 + column] : MiddleOf(bits);
     codes = at + HeaderBytes(p->has_zero_points);
   }
   int32_t Code(int32_t i) const {
+    if (bits == 8) return codes[i * kColumns + column];
     const uint8_t both = codes[i / kStep * kStepBytes + column % 4 * kStep + i % kStep];
     return both >> (column / 4 * 4) & 15;
   }

@@ -14,51 +14,80 @@ using namespace nbits;
 /// Below this many rows weights are not stored as floats.
 constexpr int32_t kFewRows = 3;
 
-/// The zero points of a block as bytes in the order of the codes: columns 0..3, columns 4..7.
-RQ_INLINE v128_t ZerosOf(const uint8_t* block, bool has_zero_points, int32_t half) {
-  if (!has_zero_points) return wasm_i8x16_splat(8);
-  const v128_t zeros = wasm_v128_load64_zero(block + kColumns * 4);
-  return half == 0
-             ? wasm_i8x16_shuffle(zeros, zeros, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
-             : wasm_i8x16_shuffle(zeros, zeros, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+/// Converts eight int16 to two vectors of floats.
+RQ_INLINE void ToFloats(v128_t levels, v128_t* low, v128_t* high) {
+  *low = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(levels));
+  *high = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(levels));
 }
 
-/// Transposes the bytes of a step from [column][k] to [k][column].
+/// Transposes the bytes of a step of 4 bits from [column][k] to [k][column].
 RQ_INLINE v128_t Transpose4x4(v128_t x) {
   return wasm_i8x16_shuffle(x, x, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 }
 
-/// Converts the signed bytes [k][column] of a step to four vectors of floats.
-RQ_INLINE void ToFloats(v128_t levels, v128_t* out) {
-  const v128_t low = wasm_i16x8_extend_low_i8x16(levels);
-  const v128_t high = wasm_i16x8_extend_high_i8x16(levels);
-  out[0] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(low));
-  out[1] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(low));
-  out[2] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(high));
-  out[3] = wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(high));
-}
+/// Loads steps of codes less the zero points of their block.
+template <int kBits>
+class Steps;
 
-/// Loads one step of codes less their zero points as floats [k][column], for columns 0..3 and 4..7.
-RQ_INLINE void LoadStep(const uint8_t* codes, v128_t mask, v128_t zero0, v128_t zero1, v128_t* low,
-                        v128_t* high) {
-  const v128_t both = wasm_v128_load(codes);
-  ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(both, mask), zero0)), low);
-  ToFloats(Transpose4x4(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask), zero1)), high);
-}
+template <>
+class Steps<4> {
+ public:
+  static constexpr int32_t kBytes = kStepBytes;
+
+  RQ_MEMBER Steps(const MatMulNBitsParams* p, const uint8_t* block)
+      : mask_(simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block))) {
+    zeros_[0] = zeros_[1] = wasm_i8x16_splat(8);
+    if (p->has_zero_points == 0) return;
+    const v128_t zeros = wasm_v128_load64_zero(block + kColumns * 4);
+    zeros_[0] = wasm_i8x16_shuffle(zeros, zeros, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    zeros_[1] = wasm_i8x16_shuffle(zeros, zeros, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
+  }
+  /// Floats [k][column] for columns 0..3 and 4..7.
+  RQ_MEMBER void Load(const uint8_t* codes, v128_t* low, v128_t* high) const {
+    const v128_t both = wasm_v128_load(codes);
+    Widen(wasm_i8x16_sub(wasm_v128_and(both, mask_), zeros_[0]), low);
+    Widen(wasm_i8x16_sub(wasm_v128_and(wasm_u16x8_shr(both, 4), mask_), zeros_[1]), high);
+  }
+
+ private:
+  RQ_INLINE void Widen(v128_t levels, v128_t* out) {
+    const v128_t by_k = Transpose4x4(levels);
+    ToFloats(wasm_i16x8_extend_low_i8x16(by_k), &out[0], &out[1]);
+    ToFloats(wasm_i16x8_extend_high_i8x16(by_k), &out[2], &out[3]);
+  }
+  v128_t mask_, zeros_[2];
+};
+
+template <>
+class Steps<8> {
+ public:
+  static constexpr int32_t kBytes = kByteStepBytes;
+
+  RQ_MEMBER Steps(const MatMulNBitsParams* p, const uint8_t* block)
+      : zeros_(p->has_zero_points != 0 ? wasm_u16x8_load8x8(block + kColumns * 4)
+                                       : wasm_i16x8_splat(128)) {}
+  RQ_MEMBER void Load(const uint8_t* codes, v128_t* low, v128_t* high) const {
+    RQ_UNROLL for (int i = 0; i < kStep; ++i) {
+      const v128_t levels = wasm_i16x8_sub(wasm_u16x8_load8x8(codes + i * kColumns), zeros_);
+      ToFloats(levels, &low[i], &high[i]);
+    }
+  }
+
+ private:
+  v128_t zeros_;
+};
 
 /// Unpacks one group of columns to floats [padded k][8].
+template <int kBits>
 __attribute__((noinline)) void Unpack(const MatMulNBitsParams* p, const uint8_t* block,
                                       int32_t blocks, float* out) {
-  const bool has_zero_points = p->has_zero_points != 0;
-  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
-  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
+  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points, kBits)) {
     const v128_t scale0 = wasm_v128_load(block), scale1 = wasm_v128_load(block + 16);
-    const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
-    const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
+    const Steps<kBits> steps(p, block);
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
-    for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, out += kStep * kColumns) {
+    for (int32_t k = 0; k < p->block; k += kStep, codes += steps.kBytes, out += kStep * kColumns) {
       v128_t low[4], high[4];
-      LoadStep(codes, mask, zero0, zero1, low, high);
+      steps.Load(codes, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         wasm_v128_store(out + i * kColumns, wasm_f32x4_mul(low[i], scale0));
         wasm_v128_store(out + i * kColumns + 4, wasm_f32x4_mul(high[i], scale1));
@@ -88,22 +117,19 @@ __attribute__((noinline)) void Tile(const MatMulNBitsParams* p, const float* a, 
 }
 
 /// Multiplies one row by one group, straight from the codes. Scales apply to the sum of a block.
-template <bool kFused>
+template <int kBits, bool kFused>
 __attribute__((noinline)) void SingleRow(const MatMulNBitsParams* p, const float* a,
                                          const uint8_t* block, int32_t blocks, int32_t row,
                                          int32_t column) {
-  const bool has_zero_points = p->has_zero_points != 0;
-  const v128_t mask = simd::LoopConstant(int8_t{15}, static_cast<size_t>(p->block));
   v128_t y0 = wasm_f32x4_splat(0), y1 = y0;
-  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points)) {
-    const v128_t zero0 = ZerosOf(block, has_zero_points, 0);
-    const v128_t zero1 = ZerosOf(block, has_zero_points, 1);
+  for (int32_t b = 0; b < blocks; ++b, block += BlockBytes(p->block, p->has_zero_points, kBits)) {
+    const Steps<kBits> steps(p, block);
     const uint8_t* codes = block + HeaderBytes(p->has_zero_points);
     v128_t acc0[2], acc1[2];  // one chain of sums for even k, one for odd k
     RQ_UNROLL for (int i = 0; i < 2; ++i) acc0[i] = acc1[i] = wasm_f32x4_splat(0);
-    for (int32_t k = 0; k < p->block; k += kStep, codes += kStepBytes, a += kStep) {
+    for (int32_t k = 0; k < p->block; k += kStep, codes += steps.kBytes, a += kStep) {
       v128_t low[4], high[4];
-      LoadStep(codes, mask, zero0, zero1, low, high);
+      steps.Load(codes, low, high);
       RQ_UNROLL for (int i = 0; i < 4; ++i) {
         const v128_t x = wasm_v128_load32_splat(a + i);
         acc0[i % 2] = simd::MulAddF32<kFused>(x, low[i], acc0[i % 2]);
@@ -135,11 +161,11 @@ using namespace requant::nbits;
 
 namespace {
 
-template <bool kFused>
-RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
+template <int kBits, bool kFused>
+__attribute__((noinline)) void Multiply(const MatMulNBitsParams* p) {
   const int32_t blocks = Blocks(p->k, p->block);
   const ptrdiff_t lda = static_cast<ptrdiff_t>(blocks) * p->block;
-  const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points);
+  const ptrdiff_t group_bytes = blocks * BlockBytes(p->block, p->has_zero_points, kBits);
   float* weights = static_cast<float*>(p->workspace);
   float* panel = weights + lda * kColumns;
   for (int32_t row = 0; row < p->rows; row += kPanelRows) {
@@ -150,11 +176,11 @@ RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
       const int32_t column = group * kColumns;
       if (count < kFewRows) {
         for (int32_t r = 0; r < count; ++r) {
-          SingleRow<kFused>(p, panel + r * lda, block, blocks, row + r, column);
+          SingleRow<kBits, kFused>(p, panel + r * lda, block, blocks, row + r, column);
         }
         continue;
       }
-      Unpack(p, block, blocks, weights);
+      Unpack<kBits>(p, block, blocks, weights);
       int32_t r = 0;
       for (; r + 4 <= count; r += 4)
         Tile<4, kFused>(p, panel + r * lda, lda, weights, row + r, column);
@@ -163,12 +189,21 @@ RQ_INLINE void Multiply(const MatMulNBitsParams* p) {
   }
 }
 
+template <int kBits>
+RQ_INLINE void MultiplyBits(const MatMulNBitsParams* p) {
+  if (simd::kMayFuse && p->portable != 0) {
+    Multiply<kBits, false>(p);
+  } else {
+    Multiply<kBits, true>(p);
+  }
+}
+
 }  // namespace
 
 void rq_matmul_nbits_f32(const MatMulNBitsParams* p) {
-  if (simd::kMayFuse && p->portable != 0) {
-    Multiply<false>(p);
+  if (p->bits == 8) {
+    MultiplyBits<8>(p);
   } else {
-    Multiply<true>(p);
+    MultiplyBits<4>(p);
   }
 }

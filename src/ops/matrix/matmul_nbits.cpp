@@ -61,21 +61,28 @@ PackedForm PackedFormOf(const AttributeMap& attributes) {
   return form;
 }
 
+bool TakesInt8Activations(const AttributeMap& attributes) {
+  constexpr int64_t kInt8Level = 4;
+  return attributes.Int("accuracy_level", 0) == kInt8Level;
+}
+
 bool IsPackedProduct(const Node& node) {
   const PackedForm form = PackedFormOf(node.attributes);
   const Tensor* codes = node.constant(1);
   const Tensor* scales = node.constant(2);
   const Tensor* zeros = node.constant(3);
-  if (form.bits != 4 || form.block < 16 ||
-      !std::has_single_bit(static_cast<uint64_t>(form.block)) || node.input(4) || !codes ||
-      !scales || scales->dtype() != DType::kFloat32 || (node.input(3) && !zeros) ||
-      (zeros && zeros->dtype() != DType::kUint8)) {
+  const bool has_kernel =
+      form.bits == 4 || (form.bits == 8 && !TakesInt8Activations(node.attributes));
+  if (!has_kernel || form.block < 16 || !std::has_single_bit(static_cast<uint64_t>(form.block)) ||
+      node.input(4) || !codes || !scales || scales->dtype() != DType::kFloat32 ||
+      (node.input(3) && !zeros) || (zeros && zeros->dtype() != DType::kUint8)) {
     return false;
   }
   const int64_t blocks = form.blocks();
-  if (codes->dtype() != DType::kUint8 || codes->count() != form.n * blocks * (form.block / 2) ||
+  if (codes->dtype() != DType::kUint8 ||
+      codes->count() != form.n * blocks * (form.block * form.bits / 8) ||
       scales->count() != form.n * blocks ||
-      (zeros && zeros->count() != form.n * ((blocks + 1) / 2))) {
+      (zeros && zeros->count() != form.n * ((blocks * form.bits + 7) / 8))) {
     Fail(ErrorCode::kShapeMismatch,
          RQ_LATE_TEXT("the weights of MatMulNBits do not fit K, N and block_size"),
          {.node = node.name});

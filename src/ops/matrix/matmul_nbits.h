@@ -50,9 +50,12 @@ std::vector<int64_t> GroupsOf(const Tensor& indices, const PackedForm& form);
 
 /// The form in the attributes of MatMulNBits or UnpackBits; throws for forms that do not exist.
 PackedForm PackedFormOf(const AttributeMap& attributes);
-/// Whether the kernels can multiply with these weights as they are packed, bias aside: 4 bits,
-/// constant, blocks a power of two from 16 on, zero points packed or left out, no g_idx. Throws
-/// when sizes do not fit.
+/// Whether the attributes allow eight bits on the left: accuracy_level 4. The other levels (none,
+/// float32, half floats) compute with floats.
+bool TakesInt8Activations(const AttributeMap& attributes);
+/// Whether the kernels can multiply with these weights as they are packed, bias aside: 4 bits, or 8
+/// with floats on the left; constant, blocks a power of two from 16 on, zero points packed or left
+/// out, no g_idx. Throws when sizes do not fit.
 bool IsPackedProduct(const Node& node);
 /// Products of that kind which stand for one of 2 to 8 bits, with g_idx or without it. None where
 /// weights, scales, zero points or g_idx are not constant, or zero points are floats, or blocks are

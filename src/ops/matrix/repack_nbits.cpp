@@ -1,6 +1,8 @@
-// Weights of MatMulNBits in the form that the kernels multiply: 4 bits, blocks of neighboring k.
+// Weights of MatMulNBits in the form that the kernels multiply: 4 or 8 bits, blocks of neighboring
+// k.
 //   2 and 3 bits:  the codes and zero points as they are, in 4 bits.
-//   5 to 8 bits:   code = 16 high + low and zero = 16 high0 + low0, so that
+//   5 to 8 bits:   as they are, in 8 bits, where the left-hand side stays float; else
+//                  code = 16 high + low and zero = 16 high0 + low0, so that
 //                  (code - zero) * s = (high - high0) * 16 s + (low - low0) * s,
 //                  the sum of two products.
 //   g_idx:         the rows k of one group follow each other, filled up to whole blocks by rows of
@@ -52,47 +54,51 @@ RowOrder OrderByGroup(const PackedForm& form, const std::vector<int64_t>& groups
   return order;
 }
 
-void SetHalf(Tensor& tensor, int64_t byte, int64_t i, int code) {
-  uint8_t& both = tensor.data<uint8_t>()[byte + i / 2];
-  both = static_cast<uint8_t>(both | code << (i % 2 * 4));
-}
-
-/// Bits `shift` to shift + 3 of all codes as weights of 4 bits.
-struct HalfWeights4 {
+/// Bits `shift` to shift + bits - 1 of all codes as weights of `bits` bits, 4 or 8.
+struct Repacked {
+  int bits;
   Tensor codes, scales, zeros;
-  bool plain = true;  // all zero points are 8
+  bool plain = true;  // all zero points are 2^(bits - 1)
 
   /// `natural`: so many rows from the first on have the order of `from`.
-  HalfWeights4(const BlockCodes& from, const RowOrder& order, int64_t natural, int shift)
-      : codes(DType::kUint8,
-              {from.form.n, static_cast<int64_t>(order.blocks.size()), from.form.block / 2}),
+  Repacked(const BlockCodes& from, const RowOrder& order, int64_t natural, int each, int shift)
+      : bits(each),
+        codes(DType::kUint8,
+              {from.form.n, static_cast<int64_t>(order.blocks.size()), from.form.block * bits / 8}),
         scales(DType::kFloat32, {from.form.n * codes.dim(1)}),
-        zeros(DType::kUint8, {from.form.n * ((codes.dim(1) + 1) / 2)}) {
+        zeros(DType::kUint8, {from.form.n * ZeroBytes()}) {
     const auto blocks = codes.dim(1);
+    const int mask = (1 << bits) - 1;
     for (int64_t n = 0; n < from.form.n; ++n) {
       for (int64_t b = 0; b < blocks; ++b) {
         const int64_t source = order.blocks[static_cast<size_t>(b)];
-        const int zero = from.Zero(n, source) >> shift & 15;
-        plain = plain && zero == 8;
-        SetHalf(zeros, n * ((blocks + 1) / 2), b, zero);
+        const int zero = from.Zero(n, source) >> shift & mask;
+        plain = plain && zero == 1 << (bits - 1);
+        Set(zeros, n * ZeroBytes(), b, zero);
         scales.data<float>()[n * blocks + b] =
             std::ldexp(from.scales[n * from.form.blocks() + source], shift);
-        if (from.form.bits == 8 && (b + 1) * from.form.block <= natural) {
+        if (bits == 4 && from.form.bits == 8 && (b + 1) * from.form.block <= natural) {
           PackBytes(from, n * blocks + b, shift);
           continue;
         }
         for (int64_t i = 0; i < from.form.block; ++i) {
           const auto row = static_cast<size_t>(b * from.form.block + i);
           const int64_t k = row < order.rows.size() ? order.rows[row] : -1;
-          const int code = k < 0 ? zero : from.Code(n, k) >> shift & 15;
-          SetHalf(codes, (n * blocks + b) * (from.form.block / 2), i, code);
+          const int code = k < 0 ? zero : from.Code(n, k) >> shift & mask;
+          Set(codes, (n * blocks + b) * codes.dim(2), i, code);
         }
       }
     }
   }
 
  private:
-  /// Packs the codes of a block of 8 bits, which has the same number in both.
+  int64_t ZeroBytes() const { return (codes.dim(1) * bits + 7) / 8; }
+  /// Writes code `i` of a run that begins at a byte; the run is 0 before.
+  void Set(Tensor& tensor, int64_t begin, int64_t i, int code) const {
+    uint8_t& byte = tensor.data<uint8_t>()[begin + i * bits / 8];
+    byte = static_cast<uint8_t>(byte | code << (bits == 4 ? i % 2 * 4 : 0));
+  }
+  /// Halves the codes of a block of 8 bits, which has the same number in both.
   void PackBytes(const BlockCodes& from, int64_t block, int shift) {
     const uint8_t* bytes = from.codes.data<uint8_t>() + block * from.form.block;
     uint8_t* to = codes.data<uint8_t>() + block * (from.form.block / 2);
@@ -132,7 +138,8 @@ std::unique_ptr<Graph> RepackedProduct(const Node& node) {
   }
   Value* a = inputs[0];
   AttributeMap attributes = node.attributes;
-  attributes.Set("bits", int64_t{4});
+  const int bits = form.bits > 4 && !TakesInt8Activations(attributes) ? 8 : 4;
+  attributes.Set("bits", int64_t{bits});
   if (groups) {
     std::vector<int64_t> rows = order.rows;
     for (int64_t& row : rows) row = std::max<int64_t>(row, 0);
@@ -144,11 +151,11 @@ std::unique_ptr<Graph> RepackedProduct(const Node& node) {
   }
   Value* sum = nullptr;
   for (const int shift : {4, 0}) {
-    if (shift > 0 && form.bits <= 4) continue;
-    HalfWeights4 half(weights, order, groups ? 0 : form.k, shift);
-    std::vector<Value*> operands = {a, body->AddConstant("codes", std::move(half.codes)),
-                                    body->AddConstant("scales", std::move(half.scales))};
-    if (!half.plain) operands.push_back(body->AddConstant("zeros", std::move(half.zeros)));
+    if (shift > 0 && form.bits <= bits) continue;
+    Repacked part(weights, order, groups ? 0 : form.k, bits, shift);
+    std::vector<Value*> operands = {a, body->AddConstant("codes", std::move(part.codes)),
+                                    body->AddConstant("scales", std::move(part.scales))};
+    if (!part.plain) operands.push_back(body->AddConstant("zeros", std::move(part.zeros)));
     Value* product = body->AddOp("MatMulNBits", kMicrosoftDomain, std::move(operands), "product",
                                  {}, attributes);
     sum = sum ? body->AddOp("Add", "", {sum, product}, "sum", {}) : product;

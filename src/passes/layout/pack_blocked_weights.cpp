@@ -2,10 +2,12 @@
 //   Before: y = MatMul(x, DequantizeLinear(w [K, N], s [K / b, N], z) {axis = 0, block_size = b})
 //           y = Gemm(x, DequantizeLinear(w [N, K], s [N, K / b], z) {axis = 1, block_size = b}, c)
 //               {transB = 1}
-//   After:  y = com.microsoft::MatMulNBits(x, w', s', z', _, c) {K, N, bits = 4, block_size = b}
-//   Conditions: w int4 or uint4, constant like s, z and c; positive float32 scales; b a power of
+//   After:  y = com.microsoft::MatMulNBits(x, w', s', z', _, c) {K, N, bits, block_size = b}
+//   Conditions: w of 4 or 8 bits, signed or not, constant like s, z and c; positive float32 scales;
+//   b a power of
 //     two from 16 on that divides K; nobody else reads the floats.
-//   Formula: w' = w + 8 for int4, w for uint4; z' = z + 8 or z, where 8 stands for none; then
+//   Formula: h = 2^(bits - 1); w' = w + h for signed w, w for unsigned; z' = z + h or z, where h
+//     stands for none; then
 //     (w' - z') * s' = (w - z) * s   (onnxruntime docs/ContribOperators.md, MatMulNBits)
 #include <algorithm>
 #include <bit>
@@ -18,6 +20,8 @@
 namespace requant {
 namespace {
 
+bool HasHalfBytes(DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; }
+
 /// The operands of a dequantization of a matrix with rows k and columns n.
 struct Blocked {
   const Tensor* codes;
@@ -26,22 +30,42 @@ struct Blocked {
   int64_t k, n, block;
   bool transposed;  // codes are [n, k]
 
-  /// The code of a weight or of a zero point; `rows` is the number of rows of that tensor. Adding 8
-  /// to an int4 flips its highest bit.
+  int bits() const { return HasHalfBytes(codes->dtype()) ? 4 : 8; }
+  bool is_signed() const {
+    return codes->dtype() == DType::kInt4 || codes->dtype() == DType::kInt8;
+  }
+  /// The code that stands for 0 without zero points.
+  int zero() const { return is_signed() ? 1 << (bits() - 1) : 0; }
+  /// The code of a weight or of a zero point; `rows` is the number of rows of that tensor. Adding
+  /// 2^(bits - 1) to a signed code flips its highest bit.
   int Code(const Tensor& tensor, int64_t row, int64_t column, int64_t rows) const {
     const int64_t at = transposed ? column * rows + row : row * n + column;
-    const int byte = static_cast<const uint8_t*>(tensor.raw())[at / 2];
-    const int code = byte >> (at % 2 * 4) & 15;
-    return tensor.dtype() == DType::kInt4 ? code ^ 8 : code;
+    const auto* bytes = static_cast<const uint8_t*>(tensor.raw());
+    const int code = bits() == 8 ? bytes[at] : bytes[at / 2] >> (at % 2 * 4) & 15;
+    return code ^ zero();
   }
 };
 
-/// Writes the codes of each column one after another, two to a byte.
+/// Writes the codes of each column one after another, those of 4 bits two to a byte.
 void PackCodes(const Blocked& blocked, uint8_t* to) {
-  VisitInSquares(blocked.n, blocked.k / 2, [&](int64_t column, int64_t pair) {
-    const int low = blocked.Code(*blocked.codes, 2 * pair, column, blocked.k);
-    const int high = blocked.Code(*blocked.codes, 2 * pair + 1, column, blocked.k);
-    to[column * (blocked.k / 2) + pair] = static_cast<uint8_t>(low | high << 4);
+  const auto* from = static_cast<const uint8_t*>(blocked.codes->raw());
+  const int64_t k = blocked.k, n = blocked.n;
+  const int flip = blocked.bits() == 8 ? blocked.zero() : blocked.zero() * 17;
+  if (blocked.transposed) {
+    const int64_t bytes = n * k * blocked.bits() / 8;
+    for (int64_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(from[i] ^ flip);
+    return;
+  }
+  if (blocked.bits() == 8) {
+    VisitInSquares(n, k, [from, to, k, n, flip](int64_t column, int64_t row) {
+      to[column * k + row] = static_cast<uint8_t>(from[row * n + column] ^ flip);
+    });
+    return;
+  }
+  const auto half = [from](int64_t at) { return from[at / 2] >> (at % 2 * 4) & 15; };
+  VisitInSquares(n, k / 2, [half, to, k, n, flip](int64_t column, int64_t pair) {
+    const int low = half(2 * pair * n + column), high = half((2 * pair + 1) * n + column);
+    to[column * (k / 2) + pair] = static_cast<uint8_t>((low | high << 4) ^ flip);
   });
 }
 
@@ -65,7 +89,7 @@ std::optional<Blocked> ReadBlocked(const Graph& graph, const Node& node) {
               dequantize->attributes.Int("block_size", 0),
               gemm};
   if (!out.codes || !out.scales || (dequantize->input(2) && !out.zeros) ||
-      (out.codes->dtype() != DType::kInt4 && out.codes->dtype() != DType::kUint4) ||
+      (!HasHalfBytes(out.codes->dtype()) && !IsByte(out.codes->dtype())) ||
       out.codes->rank() != 2 || out.scales->dtype() != DType::kFloat32) {
     return {};
   }
@@ -97,27 +121,27 @@ bool Pack(Graph& graph, Node* node) {
   Value* bias = node->input(2);
   const Tensor* biases = node->constant(2);
   if (bias && (!biases || biases->dtype() != DType::kFloat32 || biases->count() != n)) return false;
-  Tensor codes(DType::kUint8, {n, blocks, blocked->block / 2});
+  const int bits = blocked->bits();
+  Tensor codes(DType::kUint8, {n, blocks, blocked->block * bits / 8});
   Tensor scales(DType::kFloat32, {n * blocks});
-  const int64_t zero_bytes = (blocks + 1) / 2;
+  const int64_t zero_bytes = (blocks * bits + 7) / 8;
   Tensor zeros(DType::kUint8, {n * zero_bytes});
   PackCodes(*blocked, codes.data<uint8_t>());
   for (int64_t column = 0; column < n; ++column) {
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t at = blocked->transposed ? column * blocks + b : b * n + column;
       scales.data<float>()[column * blocks + b] = blocked->scales->data<float>()[at];
-      const int zero = blocked->zeros ? blocked->Code(*blocked->zeros, b, column, blocks)
-                       : blocked->codes->dtype() == DType::kInt4 ? 8
-                                                                 : 0;
-      uint8_t& byte = zeros.data<uint8_t>()[column * zero_bytes + b / 2];
-      byte = static_cast<uint8_t>(byte | zero << (b % 2 * 4));
+      const int zero =
+          blocked->zeros ? blocked->Code(*blocked->zeros, b, column, blocks) : blocked->zero();
+      uint8_t& byte = zeros.data<uint8_t>()[column * zero_bytes + b * bits / 8];
+      byte = static_cast<uint8_t>(byte | zero << (bits == 4 ? b % 2 * 4 : 0));
     }
   }
-  const bool plain = blocked->zeros == nullptr && blocked->codes->dtype() == DType::kInt4;
+  const bool plain = blocked->zeros == nullptr && blocked->is_signed();
   AttributeMap attributes;
   attributes.Set("K", blocked->k);
   attributes.Set("N", n);
-  attributes.Set("bits", int64_t{4});
+  attributes.Set("bits", int64_t{bits});
   attributes.Set("block_size", blocked->block);
   std::vector<Value*> inputs = {node->input(0), AddNear(graph, node, std::move(codes)),
                                 AddNear(graph, node, std::move(scales))};

@@ -1,4 +1,5 @@
-// MatMulNBits of 2 to 8 bits, with g_idx or without, as products of 4 bits: against sums in double.
+// MatMulNBits of 2 to 8 bits, with g_idx or without, as products of 4 or 8 bits: against sums in
+// double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +16,8 @@ constexpr int64_t kRows = 2, kColumns = 3;
 
 /// A node of random weights, and the matrix that they stand for.
 struct Product {
-  Product(int64_t bits, int64_t k, int64_t block, bool has_zeros, bool has_groups, uint32_t seed)
+  Product(int64_t bits, int64_t k, int64_t block, bool has_zeros, bool has_groups, uint32_t seed,
+          int64_t level = 0)
       : random(seed) {
     const int64_t blocks = (k + block - 1) / block;
     const std::vector<int> codes = Codes(kColumns * blocks * block, bits);
@@ -47,6 +49,7 @@ struct Product {
     attributes.Set("N", kColumns);
     attributes.Set("bits", bits);
     attributes.Set("block_size", block);
+    if (level > 0) attributes.Set("accuracy_level", level);
     node = graph.AddNode("MatMulNBits", kMicrosoftDomain, inputs, {graph.AddValue("y")},
                          std::move(attributes));
   }
@@ -84,40 +87,45 @@ int CountOf(const Graph& graph, const std::string& op) {
   return count;
 }
 
+/// Holds the body of a product against sums in double; `products` is how many MatMulNBits it has.
+void CheckFormula(const Product& product, int64_t k, int products) {
+  const auto body = product.Expand();
+  EXPECT_EQ(CountOf(*body, "MatMulNBits"), products);
+  EXPECT_EQ(CountOf(*body, "Gather"), product.node->input(4) ? 1 : 0);
+  Tensor x(DType::kFloat32, {kRows, k});
+  std::mt19937 random(1);
+  for (int64_t i = 0; i < x.count(); ++i) {
+    x.data<float>()[i] = static_cast<float>(random() % 201) - 100.0F;
+  }
+  std::vector<const Tensor*> given;
+  for (const Value* input : product.node->inputs) {
+    if (input) given.push_back(input->is_constant() ? &input->constant : &x);
+  }
+  const auto got = EvaluateGraph(*body, given, RequantizeMode::kFloat);
+  ASSERT_EQ(got[0].shape(), (Shape{kRows, kColumns}));
+  for (int64_t i = 0; i < got[0].count(); ++i) {
+    double sum = 0, most = 0;
+    for (int64_t row = 0; row < k; ++row) {
+      const double term =
+          x.data<float>()[i / kColumns * k + row] * product.matrix[row * kColumns + i % kColumns];
+      sum += term;
+      most += std::fabs(term);
+    }
+    EXPECT_NEAR(got[0].AsDouble(i), sum, most * 1e-6);
+  }
+}
+
 TEST(RepackNBits, ProductsAreTheFormula) {
   uint32_t seed = 0;
   for (const int64_t bits : {2, 3, 4, 5, 6, 7, 8}) {
-    for (const bool zeros : {false, true}) {
-      for (const bool groups : {false, true}) {
-        if (bits == 4 && !groups) continue;
-        const int64_t k = groups ? 128 : 70;
-        const Product product(bits, k, 16, zeros, groups, ++seed);
-        const auto body = product.Expand();
-        EXPECT_EQ(CountOf(*body, "MatMulNBits"), bits > 4 ? 2 : 1);
-        EXPECT_EQ(CountOf(*body, "Gather"), groups ? 1 : 0);
-        Tensor x(DType::kFloat32, {kRows, k});
-        std::mt19937 random(seed);
-        for (int64_t i = 0; i < x.count(); ++i) {
-          x.data<float>()[i] = static_cast<float>(random() % 201) - 100.0F;
-        }
-        std::vector<const Tensor*> given;
-        for (const Value* input : product.node->inputs) {
-          if (input) given.push_back(input->is_constant() ? &input->constant : &x);
-        }
-        const auto got = EvaluateGraph(*body, given, RequantizeMode::kFloat);
-        ASSERT_EQ(got[0].shape(), (Shape{kRows, kColumns}));
-        for (int64_t i = 0; i < got[0].count(); ++i) {
-          double sum = 0, most = 0;
-          for (int64_t row = 0; row < k; ++row) {
-            const double term = x.data<float>()[i / kColumns * k + row] *
-                                product.matrix[row * kColumns + i % kColumns];
-            sum += term;
-            most += std::fabs(term);
-          }
-          EXPECT_NEAR(got[0].AsDouble(i), sum, most * 1e-6)
-              << bits << " bits" << (zeros ? ", zeros" : "") << (groups ? ", groups" : "");
-        }
-      }
+    for (const int form : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const bool zeros = (form & 1) != 0, groups = (form & 2) != 0, bytes = (form & 4) != 0;
+      // The kernels take these as they are.
+      if (!groups && (bits == 4 || (bits == 8 && !bytes))) continue;
+      SCOPED_TRACE(testing::Message() << bits << " bits, form " << form);
+      const int64_t k = groups ? 128 : 70;
+      CheckFormula(Product(bits, k, 16, zeros, groups, ++seed, bytes ? 4 : 0), k,
+                   bytes && bits > 4 ? 2 : 1);
     }
   }
 }

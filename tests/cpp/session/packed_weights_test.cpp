@@ -137,7 +137,7 @@ TEST(PackedWeights, AddressesMustBeInConstants) {
   EXPECT_EQ(packed.Find(PackingKey(weights)), nullptr);
   const std::vector<uint8_t> codes(64);
   MatMulNBitsWeights blocks{
-      4, 4, 32, reinterpret_cast<const uint8_t*>(w.raw()), elsewhere.data(), nullptr};
+      4, 4, 32, 4, reinterpret_cast<const uint8_t*>(w.raw()), elsewhere.data(), nullptr};
   EXPECT_EQ(packed.Find(PackingKey(blocks)), nullptr) << "its scales are elsewhere";
 }
 

@@ -1,5 +1,5 @@
-// Lowers com.microsoft::MatMulNBits with 4-bit weights that stay packed. This file is among the
-// extended operators, which a model with this operator loads for packing.
+// Lowers com.microsoft::MatMulNBits with weights of 4 or 8 bits that stay packed. This file is
+// among the extended operators, which a model with this operator loads for packing.
 #include "plan/lower/product/matmul_nbits.h"
 
 #include "kernels/variant/kernel.h"
@@ -8,13 +8,6 @@
 #include "plan/lower/rows.h"
 
 namespace requant {
-namespace {
-
-/// accuracy_level 4 allows eight bits on the left; the other levels (none, float32, half floats)
-/// compute with floats.
-constexpr int64_t kInt8Level = 4;
-
-}  // namespace
 
 bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   const Value* a = node.inputs[0];
@@ -31,10 +24,11 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   params.k = static_cast<int32_t>(form.k);
   params.n = static_cast<int32_t>(form.n);
   params.block = static_cast<int32_t>(form.block);
+  params.bits = static_cast<int32_t>(form.bits);
   params.has_zero_points = node.constant(3) != nullptr ? 1 : 0;
   params.end = (params.n + 7) / 8;
   params.portable = builder.options().portable ? 1 : 0;
-  const bool integer = node.attributes.Int("accuracy_level", 0) == kInt8Level;
+  const bool integer = TakesInt8Activations(node.attributes);
   const bool relaxed = rq_variant() != 0 || builder.IsForced("matmul_nbits");
   const MatMulNBitsKernel& kernel = builder.Choose(
       "matmul_nbits", MatMulNBitsKernels(), [integer, relaxed](const MatMulNBitsKernel& row) {
@@ -44,6 +38,7 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
       params.k,
       params.n,
       params.block,
+      params.bits,
       node.constant(1)->data<uint8_t>(),
       node.constant(2)->data<float>(),
       params.has_zero_points != 0 ? node.constant(3)->data<uint8_t>() : nullptr};
