@@ -28,7 +28,7 @@ class StateHandle {
       return ResultsToJs(state_.session().graph(), results_);
     });
   }
-  /// The pairs: { past, present, axis, once, tokens, inPlace }.
+  /// The pairs: { past, present, axis, once, tokens, inPlace, codes }.
   val Pairs() const {
     return Guard([this] {
       val out = val::array();
@@ -41,6 +41,7 @@ class StateHandle {
         item.set("once", pair.once);
         item.set("tokens", static_cast<double>(state_.tokens(i)));
         item.set("inPlace", state_.in_place(i));
+        item.set("codes", state_.coded(i));
         out.call<void>("push", item);
       }
       return out;
@@ -109,7 +110,7 @@ val CreateState(SessionHandle& session, const val& pairs, double room) {
     for (unsigned i = 0; i < count; ++i) {
       const val pair = pairs[i];
       read.push_back({pair["past"].as<std::string>(), pair["present"].as<std::string>(),
-                      pair["axis"].as<int>(), pair["once"].as<bool>()});
+                      pair["axis"].as<int>(), pair["once"].as<bool>(), pair["coded"].as<bool>()});
     }
     return val(std::make_shared<StateHandle>(
         SessionState(session.session(), std::move(read), static_cast<int64_t>(room))));

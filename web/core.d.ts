@@ -13,6 +13,8 @@ import type {
   CoreSessionOptions,
   CoreSlotEdit,
   CoreWeightsOptions,
+  CoreStateEntry,
+  CoreStatePair,
 } from './core_data.js';
 import type {
   CoreNode,
@@ -109,16 +111,7 @@ export interface CoreSession extends CoreObject {
 /** What runs of a session remember. */
 export interface CoreState extends CoreObject {
   run(...feeds: CoreFeeds): CoreResult[] | Failure;
-  pairs():
-    | {
-        past: string;
-        present: string;
-        axis: number;
-        once: boolean;
-        tokens: number;
-        inPlace: boolean;
-      }[]
-    | Failure;
+  pairs(): CoreStateEntry[] | Failure;
   bytes(): number;
   plan(): string | Failure;
   truncate(pair: number, tokens: number): undefined | Failure;
@@ -281,7 +274,7 @@ export interface Core {
   /** Exists after loadOperators(). An axis of -1 is the only open one behind the first. */
   createState(
     session: CoreSession,
-    pairs: readonly { past: string; present: string; axis: number; once: boolean }[],
+    pairs: readonly CoreStatePair[],
     room: number,
   ): CoreState | Failure;
   /** Exists after loadOperators(). Writes the handles of strings, which are as bytesOf() gives them. */

@@ -126,3 +126,22 @@ export type CoreFeeds = [names: string[], types: string[], dims: number[][], poi
 
 /** Options that the core reads by the rows of src/quant/options.inc. quantize/ has checked them. */
 export type CoreTensorOptions = Readonly<Record<string, unknown>>;
+
+export interface CoreStatePair {
+  past: string;
+  present: string;
+  /** -1: the only open one behind the first. */
+  axis: number;
+  once: boolean;
+  coded: boolean;
+}
+
+export interface CoreStateEntry {
+  past: string;
+  present: string;
+  axis: number;
+  once: boolean;
+  tokens: number;
+  inPlace: boolean;
+  codes: boolean;
+}

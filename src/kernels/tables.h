@@ -12,3 +12,4 @@
 #include "kernels/reduce/table.h"
 #include "kernels/resize/table.h"
 #include "kernels/softmax/table.h"
+#include "kernels/token_codes/table.h"

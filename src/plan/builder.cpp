@@ -8,7 +8,6 @@
 #include "base/str_cat.h"
 #include "kernels/list.h"
 #include "plan/lower/move/layout.h"
-#include "plan/lower/sequence/growing.h"
 
 namespace requant {
 namespace {
@@ -188,44 +187,6 @@ int PlanBuilder::In(const Value* value, Layout layout) {
   slot.constant = std::as_const(held).raw();
   SetPlace(value, Layout::kPlain, index);
   return layout == Layout::kPlain ? index : In(value, layout);
-}
-
-int PlanBuilder::DenseCopy(const Value* value, int rows, Layout layout) {
-  const int dense = NewSlot(*value, Layout::kPlain);
-  kAddDenseCopy(*this, *node_, rows, dense);
-  return layout == Layout::kPlain ? dense : Convert(value, dense, layout);
-}
-
-int PlanBuilder::Growing(const Value* value) const {
-  if (options_.state.empty()) return -1;
-  const auto found = places_.find(value);
-  const int plain = found == places_.end() ? -1 : found->second.slots[0];
-  return Exists(plain) && slot(plain).grows_along >= 0 ? plain : -1;
-}
-
-int PlanBuilder::Grow(const Value* past, const Value* present, int axis) {
-  const auto& pairs = options_.state;
-  const bool paired = std::any_of(pairs.begin(), pairs.end(), [&](const StatePair& pair) {
-    return pair.past == past->name && pair.present == present->name;
-  });
-  const auto& outputs = graph().outputs();
-  const auto output = std::find(outputs.begin(), outputs.end(), present);
-  if (!paired || past->is_constant() || !graph().IsInput(past) || past->consumers.size() != 1 ||
-      graph().IsOutput(past) || std::count(outputs.begin(), outputs.end(), present) != 1) {
-    return -1;
-  }
-  const int from = places_[past].slots[0];
-  Slot& memory = plan_.slots[static_cast<size_t>(from)];
-  memory.grows_along = axis;
-  const auto index = static_cast<int>(output - outputs.begin());
-  const auto is_noted = [&](const GrowingOutput& growing) { return growing.output == index; };
-  if (std::none_of(plan_.growing.begin(), plan_.growing.end(), is_noted)) {
-    plan_.growing.push_back({index, memory.input, axis});
-  }
-  Alias(present, from);
-  const int made = places_[present].slots[0];
-  plan_.slots[static_cast<size_t>(made)].grows_along = axis;
-  return made;
 }
 
 int PlanBuilder::Convert(const Value* value, int from, Layout to) {

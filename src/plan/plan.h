@@ -41,6 +41,8 @@ struct Slot {
   /// The axis along which it grows from run to run (PlanOptions::state): its rows lie apart, with
   /// room for more tokens, so that only steps that know them may read it. -1: it does not grow.
   int grows_along = -1;
+  /// Whether its tokens lie in memory as codes (kernels/token_codes), of a slot that grows.
+  bool coded = false;
   uint8_t planes = 0;              // number of bit planes, or 0 where it has none
   int root = -1;                   // index of the slot that owns the memory (itself for a root)
   size_t within = 0;               // bytes into the root's memory (a part of a Concat)
@@ -151,6 +153,7 @@ enum class HalfPacking : uint8_t {
 /// the present ones, which are these and those of the new tokens.
 struct StatePair {
   std::string past, present;
+  bool coded = false;  // keep float tokens [..., tokens, width] as codes (kernels/token_codes)
 };
 
 struct PlanOptions {
@@ -188,6 +191,7 @@ struct PlanOptions {
 struct GrowingOutput {
   int output = -1, input = -1;  // their indices in the graph
   int axis = 0;                 // of the tokens
+  bool coded = false;           // as Slot::coded
 };
 
 struct Plan {

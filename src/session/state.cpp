@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "kernels/token_codes/table.h"
 #include "tensor/text.h"
 #include "tensor/token_rows.h"
 
@@ -78,6 +79,32 @@ int TokenAxis(const Value& input, int given) {
 
 int64_t SessionState::Kept::room() const { return memory.empty() ? 0 : memory.dim(axis); }
 
+Tensor SessionState::Kept::Dense() const {
+  Tensor dense(memory.dtype(), WithTokens(memory, axis, tokens));
+  CopyTokens(memory, dense, axis, tokens);
+  return dense;
+}
+
+void SessionState::Kept::Recode(bool to_codes) {
+  if (coded == to_codes) return;
+  if (to_codes) width = memory.shape().back();
+  const size_t floats = CheckedMul(static_cast<size_t>(width), sizeof(float));
+  const size_t codes = TokenCodesBytes(static_cast<size_t>(width));
+  const int64_t last = memory.shape().back();
+  Shape shape = memory.shape();
+  shape.back() = to_codes ? static_cast<int64_t>(codes) : width;
+  Tensor other(to_codes ? DType::kUint8 : DType::kFloat32, std::move(shape));
+  const TokenCodesParams call{std::as_const(memory).raw(),
+                              other.raw(),
+                              last == 0 ? 0 : static_cast<size_t>(memory.count() / last),
+                              static_cast<size_t>(width),
+                              to_codes ? floats : codes,
+                              to_codes ? codes : floats};
+  TokenCodesRow(to_codes ? TokenCodesOp::kEncode : TokenCodesOp::kDecode)(&call);
+  memory = std::move(other);
+  coded = to_codes;
+}
+
 SessionState::SessionState(Session& session, std::vector<RememberedPair> pairs, int64_t room)
     : pairs_(std::move(pairs)), first_room_(room) {
   const Graph& graph = session.graph();
@@ -103,7 +130,7 @@ SessionState::SessionState(Session& session, std::vector<RememberedPair> pairs, 
     Kept& kept = kept_.emplace_back();
     kept.axis = pair.axis;
     kept.output = static_cast<size_t>(output - outputs.begin());
-    if (!pair.once) names.push_back({pair.past, pair.present});
+    if (!pair.once) names.push_back({pair.past, pair.present, pair.coded});
   }
   session_ = session.WithState(std::move(names));
 }
@@ -139,9 +166,11 @@ std::vector<Tensor> SessionState::Run(const TensorMap& feeds) {
   TensorMap all = feeds;
   const auto feed = [&](size_t i) {
     Kept& kept = kept_[i];
-    // Plans read growing values by their room, others have none to spare.
-    all[pairs_[i].past] = Tensor::Unowned(
-        kept.memory.dtype(), WithTokens(kept.memory, kept.axis, kept.tokens), kept.memory.raw());
+    // Plans read growing values by their room, and as codes, others have none to spare.
+    Shape shape = WithTokens(kept.memory, kept.axis, kept.tokens);
+    if (kept.coded) shape.back() = kept.width;
+    all[pairs_[i].past] = Tensor::Unowned(kept.coded ? DType::kFloat32 : kept.memory.dtype(),
+                                          std::move(shape), kept.memory.raw());
   };
   for (size_t i = 0; i < pairs_.size(); ++i) {
     if (feeds.contains(pairs_[i].past)) {
@@ -158,11 +187,13 @@ std::vector<Tensor> SessionState::Run(const TensorMap& feeds) {
   session_->PrepareFor(all);
   // For each output, how many tokens it will have if it stays in place, or -1.
   std::vector<int64_t> grown(graph.outputs().size(), -1);
+  std::vector<bool> codes(grown.size());
   if (const Plan* plan = session_->plan()) {
     for (const GrowingOutput& one : plan->growing) {
       const auto output = static_cast<size_t>(one.output);
       const Slot& slot = plan->slots[static_cast<size_t>(plan->outputs[output])];
       grown[output] = slot.shape[static_cast<size_t>(one.axis)];
+      codes[output] = one.coded;
     }
   }
   std::map<std::string, int64_t> room;
@@ -171,6 +202,7 @@ std::vector<Tensor> SessionState::Run(const TensorMap& feeds) {
     Kept& kept = kept_[i];
     const int64_t tokens = grown[kept.output];
     kept.in_place = tokens >= 0;
+    kept.Recode(codes[kept.output]);
     if (kept.in_place) {
       if (tokens > kept.room()) {
         Reserve(kept, std::max({tokens, CheckedMul64(kept.room(), 2), first_room_}));
@@ -249,16 +281,19 @@ SessionState SessionState::Clone() const {
   twin.first_room_ = first_room_;
   twin.begun_ = begun_;
   twin.kept_ = kept_;
-  for (size_t i = 0; i < kept_.size(); ++i) twin.kept_[i].memory = Get(i);
+  for (Kept& kept : twin.kept_) {
+    if (!kept.memory.empty()) kept.memory = kept.Dense();
+  }
   return twin;
 }
 
 Tensor SessionState::Get(size_t pair) const {
   const Kept& kept = kept_.at(pair);
   if (kept.memory.empty()) return {};
-  Tensor dense(kept.memory.dtype(), WithTokens(kept.memory, kept.axis, kept.tokens));
-  CopyTokens(kept.memory, dense, kept.axis, kept.tokens);
-  return dense;
+  Kept dense = kept;
+  dense.memory = kept.Dense();
+  dense.Recode(false);
+  return std::move(dense.memory);
 }
 
 void SessionState::Set(size_t pair, const Tensor& tensor) {
@@ -268,6 +303,7 @@ void SessionState::Set(size_t pair, const Tensor& tensor) {
   Tensor own(tensor.dtype(), tensor.shape());
   if (own.bytes() > 0) std::memcpy(own.raw(), tensor.raw(), own.bytes());
   kept.memory = std::move(own);
+  kept.coded = false;
   kept.tokens = kept.memory.dim(kept.axis);
   begun_ = true;
 }

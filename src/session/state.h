@@ -18,6 +18,9 @@ struct RememberedPair {
   std::string past, present;
   int axis = -1;      // of the tokens; -1: the only open one behind the first
   bool once = false;  // the first run computes it for good, as the keys of an encoder's result
+  /// Float tokens [..., tokens, width] lie in memory as 8-bit codes with a scale for each token of
+  /// each head (kernels/token_codes), if the pair stays in place.
+  bool coded = false;
 };
 
 /// Remembers pairs for one sequence of runs (or one batch of sequences). A pair whose output is its
@@ -41,6 +44,8 @@ class SessionState {
   int64_t tokens(size_t pair) const { return kept_[pair].tokens; }
   /// Whether the last run left the pair in place.
   bool in_place(size_t pair) const { return kept_[pair].in_place; }
+  /// Whether the last run left the pair as codes.
+  bool coded(size_t pair) const { return kept_[pair].coded; }
   /// Bytes of all pairs, with their room.
   size_t bytes() const;
   /// The session that runs, with the plan that ran last.
@@ -53,19 +58,27 @@ class SessionState {
   void Select(std::span<const int64_t> images);
   /// A copy, of the same session.
   SessionState Clone() const;
-  /// A dense copy of a pair: the input that the next run reads. Empty before the first run.
+  /// A dense copy of a pair, codes as floats: the input that the next run reads. Empty before the
+  /// first run.
   Tensor Get(size_t pair) const;
   /// Replaces a pair. Throws kTypeMismatch or kShapeMismatch for what the input cannot be.
   void Set(size_t pair, const Tensor& tensor);
 
  private:
   struct Kept {
-    Tensor memory;  // of the pair's shape, with `room` tokens; empty before the first run
+    /// Of the pair's shape with `room` tokens, or of bytes for codes; empty before the first run.
+    Tensor memory;
+    bool coded = false;
+    int64_t width = 0;  // floats of a coded token
     int64_t tokens = 0;
     bool in_place = false;
     int axis = 0;
     size_t output = 0;  // index of the pair's output
     int64_t room() const;
+    /// A copy of the memory without room to spare.
+    Tensor Dense() const;
+    /// Makes codes of the floats in the memory, or floats of codes.
+    void Recode(bool to_codes);
   };
 
   SessionState() = default;

@@ -1,6 +1,6 @@
 // Prints the tables of docs/quantization.md about trained transformers as Markdown.
 //
-//   node tests/bench/trained.mjs [--table vit|lm|weights|rotations] [--rows REGEX] [--folder build/trained]
+//   node tests/bench/trained.mjs [--table vit|lm|weights|rotations|past] [--rows REGEX] [--folder build/trained]
 //     [--images N] [--windows N] [--calibration N] [--ort] [--layers]
 //
 // tests/transformers/train_vit.py and train_lm.py make the networks and the texts. --images and --windows are
@@ -182,11 +182,15 @@ const rotations = Object.fromEntries(
   ),
 );
 
+/** A past in 8 bits; tests/transformers/round_past.py makes the file. */
+const past = { 'past of 8 bits': () => loadModel(`${values.folder}/lm_past8.onnx`) };
+
 const tables = {
   vit: ['vit', common],
   lm: ['lm', common],
   weights: ['lm', weights],
   rotations: ['lm', rotations],
+  past: ['lm', past],
 };
 if (!(values.table in tables)) {
   throw new Error(`--table ${values.table}: there are ${Object.keys(tables).join(', ')}`);

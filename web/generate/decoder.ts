@@ -27,6 +27,8 @@ export interface DecoderOptions {
   first?: InferenceSession;
   /** The number of tokens to reserve memory for at once. Default: 0; it doubles when it is full. */
   capacity?: number;
+  /** Bits of the keys and values that it remembers, as {@link requant!StateOptions.bits}. Default: 32. */
+  bits?: 8 | 32;
 }
 
 interface Side {
@@ -76,7 +78,7 @@ export class Decoder {
       this.#tokens = [...twin.#tokens];
       return;
     }
-    const { feeds = {}, pairs, first, capacity = 0 } = options;
+    const { feeds = {}, pairs, first, capacity = 0, bits = 32 } = options;
     this.#feeds = feeds;
     this.#main = { session, names: findNames(session, pairs) };
     if (this.#main.names.memory.length === 0) {
@@ -92,7 +94,7 @@ export class Decoder {
       if (missing === undefined) continue;
       throw invalidArgument(`the input "${missing}" is not fed`, missing, 'Give it in `feeds`.');
     }
-    this.#past = pastOfSession(session, this.#main.names.memory, capacity);
+    this.#past = pastOfSession(session, this.#main.names.memory, { capacity, bits });
   }
 
   /** The ids of the tokens that it has read. */

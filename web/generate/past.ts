@@ -5,7 +5,7 @@ import { RequantError, invalidArgument } from '../base/errors.js';
 import { Tensor, type TensorType } from '../base/tensor.js';
 import { type TensorLike } from '../base/tensor_like.js';
 import type { InferenceSession } from '../session/session.js';
-import type { SessionState } from '../session/state.js';
+import type { SessionState, StateOptions } from '../session/state.js';
 import type { Memory } from './names.js';
 
 /** @internal The keys and values of the tokens that were read. */
@@ -216,20 +216,25 @@ class WorkerPast implements Past {
 export function pastOfSession(
   session: InferenceSession,
   memory: readonly Memory[],
-  capacity: number,
+  options: StateOptions,
 ): Past {
   // Objects that only look like sessions have none.
-  if (typeof session.state !== 'function') return new TensorPast(session, memory);
+  if (typeof session.state !== 'function') {
+    if (options.bits !== 8) return new TensorPast(session, memory);
+    throw invalidArgument('the session keeps no past in 8 bits', 'bits', 'Leave out `bits`.');
+  }
   const pairs = memory.map(({ past, present, axis, cross }) => {
     return { past: past.name, present, axis, once: cross };
   });
   const asTensors = (error: unknown) => {
-    if (!(error instanceof RequantError) || error.code !== 'UNSUPPORTED') throw error;
+    if (!(error instanceof RequantError) || error.code !== 'UNSUPPORTED' || options.bits === 8) {
+      throw error;
+    }
     return new TensorPast(session, memory);
   };
   try {
     // A session of createWorker() gives a promise.
-    const state = session.state(pairs, { capacity }) as SessionState | Promise<RemoteState>;
+    const state = session.state(pairs, options) as SessionState | Promise<RemoteState>;
     if (!('then' in state)) return new EnginePast(state);
     return new WorkerPast(state.catch(asTensors));
   } catch (error) {

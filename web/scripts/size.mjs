@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1030e3, brotli: 311.5e3 };
-const OPERATORS_LIMIT = { raw: 926e3, brotli: 293e3 };
+const MAIN_LIMIT = { raw: 1033e3, brotli: 312.5e3 };
+const OPERATORS_LIMIT = { raw: 929e3, brotli: 293.5e3 };
 const TOOLS_LIMIT = { raw: 890e3, brotli: 279e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 

@@ -6,7 +6,7 @@ import type { Feeds } from '../engine/tensors.js';
 import type { BoundRun } from './bound_run.js';
 import type { Targets } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
-import type { SessionState } from './state.js';
+import type { SessionState, StateOptions } from './state.js';
 import type { StatePair } from './state_pairs.js';
 import type { SessionOptions } from './session_options.js';
 
@@ -21,7 +21,7 @@ export interface Executor {
     signal: AbortSignal | undefined,
   ): Promise<Record<string, Tensor>>;
   bind(feeds: Feeds, targets: Targets | undefined): BoundRun;
-  state(pairs: readonly StatePair[], capacity: number): SessionState;
+  state(pairs: readonly StatePair[], options: StateOptions): SessionState;
   plan(): Plan | undefined;
   profile(): StepProfile[];
   /** As profile(), where that may take time. */

@@ -13,7 +13,7 @@ import type { Executor } from './executor.js';
 import { type Targets, takeResults } from './fetches.js';
 import type { Plan, StepProfile, ValueMetadata } from './plan.js';
 import type { SessionOptions } from './session_options.js';
-import { SessionState } from './state.js';
+import { SessionState, type StateOptions } from './state.js';
 import type { StatePair } from './state_pairs.js';
 
 function metadata(info: readonly ValueInfo[]): readonly ValueMetadata[] {
@@ -111,10 +111,10 @@ export class LocalExecutor implements Executor {
     return new BoundRun(this.#handle, ownFeeds(feeds), targets, this.#staysInEngine);
   }
 
-  state(pairs: readonly StatePair[], capacity: number): SessionState {
+  state(pairs: readonly StatePair[], { capacity = 0, bits = 32 }: StateOptions): SessionState {
     const { core } = this.#handle;
     const given = pairs.map(({ past, present, axis = -1, once = false }) => {
-      return { past, present, axis, once };
+      return { past, present, axis, once, coded: bits === 8 && !once };
     });
     // A model without the extended operators has no pair that could stay in place, nor their code.
     if (typeof core.createState !== 'function') {

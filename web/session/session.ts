@@ -167,7 +167,7 @@ export class InferenceSession {
   ): SessionState {
     checkStateOptions(options);
     const found = statePairs(pairs, this.inputMetadata, this.outputNames);
-    return this.#executor.state(found, options.capacity ?? 0);
+    return this.#executor.state(found, options);
   }
 
   /**

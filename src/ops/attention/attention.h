@@ -109,9 +109,11 @@ class AttentionInputs {
   void Keys(int64_t b, const JoinedTokens& out) const;
   void Values(int64_t b, const JoinedTokens& out) const;
 
+  /// Tokens of image b in its past, in front of the new ones.
+  int64_t PastOf(int64_t b) const;
+
  private:
   int64_t Length(int64_t b) const;
-  int64_t PastOf(int64_t b) const;
   void AddMask(int64_t b, int64_t h, float* out) const;
   void AddPadding(int64_t b, float* out) const;
   void Hide(int64_t b, float* out) const;

@@ -10,6 +10,7 @@
 #include "kernels/softmax/table.h"
 #include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/sequence/growing.h"
 #include "plan/lower/sequence/score_rows.h"
 #include "plan/lower/steps.h"
 
@@ -91,21 +92,44 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     if (!form.joins() && output < 0) {
       const int32_t input = keys ? form.k_slot : form.v_slot;
       if (!growing) return {source.data(input) + layout.At(b, 0), layout.head, layout.token};
-      const int64_t head = context.Room(slots[static_cast<size_t>(input)]) * width;
+      const int slot = slots[static_cast<size_t>(input)];
+      if (context.slot(slot).coded) {
+        float* floats = JoinedFloats(context, keys);
+        const int64_t head = form.keys * width;
+        DecodeTokens(context,
+                     {slot, b * form.kv_heads, form.kv_heads, 0, form.keys, width, floats, head});
+        return {floats, head, width};
+      }
+      const int64_t head = context.Room(slot) * width;
       return {source.data(input) + b * form.kv_heads * head, head, width};
     }
-    const int64_t head = (growing ? context.Room(output) : form.keys) * width;
+    const bool as_codes = growing && context.slot(output).coded;
+    const int64_t head = (growing && !as_codes ? context.Room(output) : form.keys) * width;
     JoinedTokens joined{nullptr, head, growing};
-    joined.data =
-        output >= 0 ? context.Write<float>(output) + b * form.kv_heads * head
-                    : reinterpret_cast<float*>(context.Write<uint8_t>(workspace) +
-                                               (keys ? places.joined_keys : places.joined_values));
+    joined.data = output >= 0 && !as_codes ? context.Write<float>(output) + b * form.kv_heads * head
+                                           : JoinedFloats(context, keys);
+    CodedTokens tokens{output, b * form.kv_heads, form.kv_heads, 0, form.past,
+                       width,  joined.data,       head};
+    if (as_codes) DecodeTokens(context, tokens);
     if (keys) {
       source.Keys(b, joined);
     } else {
       source.Values(b, joined);
     }
+    if (as_codes) {
+      // New tokens stay floats in this run, and are codes from the next one on.
+      tokens.begin = std::min(form.past, source.PastOf(b));
+      tokens.end = form.keys;
+      tokens.floats += tokens.begin * width;
+      EncodeTokens(context, tokens);
+    }
     return {joined.data, head, width};
+  }
+
+  /// Memory for an image's keys or values with their past.
+  float* JoinedFloats(const RunContext& context, bool keys) const {
+    return reinterpret_cast<float*>(context.Write<uint8_t>(workspace) +
+                                    (keys ? places.joined_keys : places.joined_values));
   }
 
   void RunImage(const RunContext& context, const AttentionInputs& source, int64_t b) const {
@@ -284,7 +308,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   // A panel is whole register tiles.
   const int64_t panel =
       std::min(form.queries, std::max<int64_t>(16, kPanelScores / form.keys / 4 * 4));
-  const bool joins = form.joins() || node.output(1) || node.output(2);
+  bool joins = form.joins() || node.output(1) || node.output(2);
   const int64_t k_token = form.joins() || node.output(1) ? form.width : form.k.token;
   const int64_t v_token = form.joins() || node.output(2) ? form.value_width : form.v.token;
   const auto scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel,
@@ -319,6 +343,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
     const int rows = read_as_rows ? builder.Growing(input) : -1;
     slots.back() = rows >= 0 ? rows : builder.In(input);
     inputs.push_back(slots.back());
+    joins = joins || builder.slot(slots.back()).coded;
   }
   std::vector<int> outputs = {builder.Out(node.outputs[0])};
   for (const int slot : present) {

@@ -4,11 +4,14 @@
 //   dense    k0 k1 | k0 k1             two rows of two tokens
 //   growing  k0 k1 .  . | k0 k1 .  .   the same with room for four; a third goes behind each row
 //
+// The tokens may be codes (kernels/token_codes), a quarter of the floats.
+//
 // A Concat of the past and new tokens becomes a step that writes the new tokens only. Attention
 // reads growing values as they are (attention.cpp); all other operators get a dense copy.
 #include "plan/lower/sequence/growing.h"
 
 #include "kernels/layout/table.h"
+#include "kernels/token_codes/table.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 #include "tensor/token_rows.h"
@@ -25,6 +28,7 @@ class AppendStep : public StepOf<StepKind::kAppend> {
   }
   void Run(const RunContext& context) const override {
     if (fresh.empty()) return;
+    if (context.slot(outputs[0]).coded) return RunCoded(context);
     const size_t bytes = fresh.tokens * fresh.bytes;
     const size_t row = static_cast<size_t>(context.Room(outputs[0])) * fresh.bytes;
     auto* out = context.Write<uint8_t>(outputs[0]) + past * fresh.bytes;
@@ -34,6 +38,17 @@ class AppendStep : public StepOf<StepKind::kAppend> {
   TokenRows fresh;
   size_t past = 0;  // tokens
   void (*copy)(const CopyRowsParams*) = nullptr;
+
+ private:
+  void RunCoded(const RunContext& context) const {
+    const auto begin = static_cast<int64_t>(past), count = static_cast<int64_t>(fresh.tokens);
+    const auto width = static_cast<int64_t>(fresh.bytes / sizeof(float));
+    auto* floats = context.Write<float>(inputs[0]);
+    for (int64_t row = 0; row < static_cast<int64_t>(fresh.rows); ++row) {
+      float* own = floats + row * count * width;
+      EncodeTokens(context, {outputs[0], row, 1, begin, begin + count, width, own, 0});
+    }
+  }
 };
 
 class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
@@ -45,6 +60,13 @@ class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
   void Run(const RunContext& context) const override {
     if (whole.empty()) return;
     const size_t bytes = whole.tokens * whole.bytes;
+    if (context.slot(inputs[0]).coded) {
+      const auto rows = static_cast<int64_t>(whole.rows);
+      const auto count = static_cast<int64_t>(whole.tokens);
+      const auto width = static_cast<int64_t>(whole.bytes / sizeof(float));
+      auto* out = context.Write<float>(outputs[0]);
+      return DecodeTokens(context, {inputs[0], 0, rows, 0, count, width, out, count * width});
+    }
     const size_t row = static_cast<size_t>(context.Room(inputs[0])) * whole.bytes;
     const CopyRowsParams call{
         context.Read(inputs[0]), context.Write(outputs[0]), whole.rows, bytes, row, bytes};
@@ -55,6 +77,45 @@ class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
 };
 
 }  // namespace
+
+namespace {
+
+/// The codes of the first token of a row.
+uint8_t* CodesOf(const RunContext& context, const CodedTokens& tokens, int64_t row) {
+  const size_t each = TokenCodesBytes(static_cast<size_t>(tokens.width));
+  const int64_t token = (tokens.first + row) * context.Room(tokens.slot) + tokens.begin;
+  return context.Write<uint8_t>(tokens.slot) + static_cast<size_t>(token) * each;
+}
+
+}  // namespace
+
+void DecodeTokens(const RunContext& context, const CodedTokens& tokens) {
+  const auto run = TokenCodesRow(TokenCodesOp::kDecode);
+  const auto width = static_cast<size_t>(tokens.width);
+  for (int64_t row = 0; row < tokens.rows; ++row) {
+    const TokenCodesParams call{CodesOf(context, tokens, row),
+                                tokens.floats + row * tokens.stride,
+                                static_cast<size_t>(tokens.end - tokens.begin),
+                                width,
+                                TokenCodesBytes(width),
+                                width * sizeof(float)};
+    run(&call);
+  }
+}
+
+void EncodeTokens(const RunContext& context, const CodedTokens& tokens) {
+  const auto run = TokenCodesRow(TokenCodesOp::kEncode);
+  const auto width = static_cast<size_t>(tokens.width);
+  for (int64_t row = 0; row < tokens.rows; ++row) {
+    const TokenCodesParams call{tokens.floats + row * tokens.stride,
+                                CodesOf(context, tokens, row),
+                                static_cast<size_t>(tokens.end - tokens.begin),
+                                width,
+                                width * sizeof(float),
+                                TokenCodesBytes(width)};
+    run(&call);
+  }
+}
 
 bool LowerAppend(PlanBuilder& builder, const Node& node) {
   if (builder.options().state.empty() || node.inputs.size() != 2) return false;
