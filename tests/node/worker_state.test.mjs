@@ -34,51 +34,54 @@ function feedsOf(session, tokens, past) {
   return feeds;
 }
 
-test('a state in a Worker has the bits of one here', async () => {
-  const here = await InferenceSession.create(bytes);
-  const there = await worker.createSession(bytes);
-  const own = here.state();
-  const far = await there.state('auto', { capacity: 16 });
-  assert.ok(far instanceof WorkerState);
-  const step = async (tokens) => {
-    const feeds = feedsOf(here, tokens, own.tokens);
-    const wanted = await own.run(feeds);
-    const got = await far.run(feeds);
-    assert.deepEqual(Object.keys(got), Object.keys(wanted));
-    assert.deepEqual(got.logits.data, wanted.logits.data);
-    assert.equal(await far.tokens(), own.tokens);
-  };
-  await step([3, 14, 15, 9]);
-  await step([2]);
-  assert.deepEqual(await far.pairs(), own.pairs());
-  assert.ok((await far.bytes()) > 0);
-  assert.ok((await far.plan()).steps.length > 0);
-  own.truncate(3);
-  await far.truncate(3);
-  await step([8, 1]);
-  const twin = await far.clone();
-  const saved = await far.toTensors();
-  assert.deepEqual(saved, own.toTensors());
-  await step([4]);
-  assert.equal(await twin.tokens(), own.tokens - 1);
-  await far.load(saved);
-  own.load(saved);
-  await far.select([0]);
-  await step([7]);
-  // Into a tensor of the caller.
-  const feeds = feedsOf(here, [5], own.tokens);
-  const { logits } = await own.run(feeds);
-  const target = new Tensor('float32', new Float32Array(logits.size), logits.dims);
-  const filled = await far.run(feeds, { logits: target });
-  assert.equal(filled.logits, target);
-  assert.deepEqual(target.data, logits.data);
-  await assert.rejects(far.truncate(100), { code: 'INVALID_ARGUMENT' });
-  await assert.rejects(far.run(feeds, ['past']), { code: 'INVALID_ARGUMENT' });
-  await assert.rejects(there.state({ no: 'name' }), { code: 'INVALID_ARGUMENT' });
-  await far.dispose();
-  await assert.rejects(far.run(feeds), { code: 'DISPOSED' });
-  assert.equal(await twin.tokens(), 5);
-});
+for (const bits of [32, 8]) {
+  test(`a state of ${bits} bits in a Worker has the bits of one here`, async () => {
+    const here = await InferenceSession.create(bytes);
+    const there = await worker.createSession(bytes);
+    const own = here.state('auto', { bits });
+    const far = await there.state('auto', { capacity: 16, bits });
+    assert.ok(far instanceof WorkerState);
+    const step = async (tokens) => {
+      const feeds = feedsOf(here, tokens, own.tokens);
+      const wanted = await own.run(feeds);
+      const got = await far.run(feeds);
+      assert.deepEqual(Object.keys(got), Object.keys(wanted));
+      assert.deepEqual(got.logits.data, wanted.logits.data);
+      assert.equal(await far.tokens(), own.tokens);
+    };
+    await step([3, 14, 15, 9]);
+    await step([2]);
+    assert.deepEqual(await far.pairs(), own.pairs());
+    assert.ok(own.pairs().every(({ codes }) => codes === (bits === 8)));
+    assert.ok((await far.bytes()) > 0);
+    assert.ok((await far.plan()).steps.length > 0);
+    own.truncate(3);
+    await far.truncate(3);
+    await step([8, 1]);
+    const twin = await far.clone();
+    const saved = await far.toTensors();
+    assert.deepEqual(saved, own.toTensors());
+    await step([4]);
+    assert.equal(await twin.tokens(), own.tokens - 1);
+    await far.load(saved);
+    own.load(saved);
+    await far.select([0]);
+    await step([7]);
+    // Into a tensor of the caller.
+    const feeds = feedsOf(here, [5], own.tokens);
+    const { logits } = await own.run(feeds);
+    const target = new Tensor('float32', new Float32Array(logits.size), logits.dims);
+    const filled = await far.run(feeds, { logits: target });
+    assert.equal(filled.logits, target);
+    assert.deepEqual(target.data, logits.data);
+    await assert.rejects(far.truncate(100), { code: 'INVALID_ARGUMENT' });
+    await assert.rejects(far.run(feeds, ['past']), { code: 'INVALID_ARGUMENT' });
+    await assert.rejects(there.state({ no: 'name' }), { code: 'INVALID_ARGUMENT' });
+    await far.dispose();
+    await assert.rejects(far.run(feeds), { code: 'DISPOSED' });
+    assert.equal(await twin.tokens(), 5);
+  });
+}
 
 test('a decoder in a Worker gives the tokens of one here', async () => {
   const here = await InferenceSession.create(bytes);
