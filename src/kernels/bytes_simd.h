@@ -33,6 +33,20 @@ RQ_INLINE v128_t RoundToInt(v128_t x) {
   return wasm_i32x4_sub(wasm_f32x4_add(x, magic), magic);
 }
 
+/// The largest of four floats; NaN if one is.
+RQ_INLINE float Largest(v128_t x) {
+  const v128_t y = wasm_f32x4_max(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(wasm_f32x4_max(y, wasm_i32x4_shuffle(y, y, 1, 0, 3, 2)), 0);
+}
+
+/// The codes -127..127 of four floats as int32: x * inverse, half to even; 0 for NaN.
+RQ_INLINE v128_t SymmetricCodes(v128_t x, v128_t inverse) {
+  const v128_t limit = wasm_f32x4_splat(127.0f);
+  const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(x, inverse));
+  // The saturating conversion turns NaN into 0; the bounds keep -128 out.
+  return wasm_i32x4_trunc_sat_f32x4(simd::ClampF32(code, wasm_f32x4_neg(limit), limit));
+}
+
 /// Applies RequantizeUpward (numeric/requantize.h) to four accumulators with one multiplier. The
 /// results must fit int32 (CanRequantizeVector).
 RQ_INLINE v128_t RequantizeUpward4(v128_t acc, int32_t multiplier, int32_t shift) {

@@ -66,7 +66,8 @@ class SessionState {
 
  private:
   struct Kept {
-    /// Of the pair's shape with `room` tokens, or of bytes for codes; empty before the first run.
+    /// The memory has the pair's shape with `room` tokens, or bytes of codes in place of floats. It
+    /// is empty before the first run.
     Tensor memory;
     bool coded = false;
     int64_t width = 0;  // floats of a coded token

@@ -2,6 +2,7 @@
 // The integer rows: bytes times 4-bit codes by a relaxed dot product. Its second operand has at
 // most seven bits here, so every machine computes the same sums. Vector code, freestanding.
 #include "base/simd.h"
+#include "kernels/bytes_simd.h"
 #include "kernels/matmul_nbits/blocking.h"
 #include "kernels/matmul_nbits/kernel.h"
 #include "kernels/matmul_nbits/store.h"
@@ -29,18 +30,6 @@ struct Quads {
   RQ_INLINE v128_t Sum(v128_t acc) { return acc; }
 };
 
-RQ_INLINE float Largest(v128_t x) {
-  const v128_t y = wasm_f32x4_max(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
-  return wasm_f32x4_extract_lane(wasm_f32x4_max(y, wasm_i32x4_shuffle(y, y, 1, 0, 3, 2)), 0);
-}
-
-RQ_INLINE v128_t Codes(v128_t x, v128_t inverse) {
-  const v128_t limit = wasm_f32x4_splat(127.0f);
-  const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(x, inverse));
-  // The saturating conversion turns NaN into 0; the bounds keep -128 out.
-  return wasm_i32x4_trunc_sat_f32x4(simd::ClampF32(code, wasm_f32x4_neg(limit), limit));
-}
-
 /// Quantizes one row of `a`, with k padded by 0: one scale and one sum for every chunk, `stride`
 /// apart. Chunks begin `a_step` bytes apart, and groups of four k `group` bytes apart. A sum adds a
 /// chunk's bytes times `factor`. With `halves` it is two int16 in one int32: the low one sums the
@@ -54,13 +43,13 @@ static __attribute__((noinline)) void QuantizeRow(const float* x, int32_t k, int
     for (int32_t i = 0; i < chunk && i < k; i += 4) {
       most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartial(x + i, k - i)));
     }
-    const float largest = Largest(most);
+    const float largest = simd::Largest(most);
     const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0f / largest);
     v128_t sum = wasm_i32x4_splat(0);
     int8_t* bytes = a;
     for (int32_t i = 0; i < chunk; i += 4, bytes += group) {
       v128_t code = wasm_i32x4_splat(0);
-      if (i < k) code = Codes(simd::LoadPartial(x + i, k - i), inverse);
+      if (i < k) code = simd::SymmetricCodes(simd::LoadPartial(x + i, k - i), inverse);
       sum = wasm_i32x4_add(sum, code);
       const v128_t narrow = wasm_i16x8_narrow_i32x4(code, code);
       wasm_v128_store32_lane(bytes, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);

@@ -1,22 +1,11 @@
 // The vector rows, four or eight numbers at a time.
 #include "base/simd.h"
+#include "kernels/bytes_simd.h"
 #include "kernels/token_codes/kernel.h"
-
-namespace requant {
-namespace {
-
-RQ_INLINE float Largest(v128_t x) {
-  const v128_t y = wasm_f32x4_max(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
-  return wasm_f32x4_extract_lane(wasm_f32x4_max(y, wasm_i32x4_shuffle(y, y, 1, 0, 3, 2)), 0);
-}
-
-}  // namespace
-}  // namespace requant
 
 using namespace requant;
 
 void rq_encode_tokens(const TokenCodesParams* p) {
-  const v128_t limit = wasm_f32x4_splat(127.0F);
   for (size_t r = 0; r < p->rows; ++r) {
     const float* x =
         reinterpret_cast<const float*>(static_cast<const uint8_t*>(p->in) + r * p->in_row_stride);
@@ -27,15 +16,12 @@ void rq_encode_tokens(const TokenCodesParams* p) {
       const int32_t left = static_cast<int32_t>(p->width - i);
       most = wasm_f32x4_max(most, wasm_f32x4_abs(simd::LoadPartial(x + i, left)));
     }
-    const float largest = Largest(most);
+    const float largest = simd::Largest(most);
     const v128_t inverse = wasm_f32x4_splat(largest == 0 ? 0 : 127.0F / largest);
     *scale = largest / 127.0F;
     for (size_t i = 0; i < p->width; i += 4) {
       const v128_t part = simd::LoadPartial(x + i, static_cast<int32_t>(p->width - i));
-      const v128_t code = wasm_f32x4_nearest(wasm_f32x4_mul(part, inverse));
-      // The saturating conversion turns NaN into 0; the bounds keep -128 out.
-      const v128_t wide =
-          wasm_i32x4_trunc_sat_f32x4(simd::ClampF32(code, wasm_f32x4_neg(limit), limit));
+      const v128_t wide = simd::SymmetricCodes(part, inverse);
       const v128_t narrow = wasm_i16x8_narrow_i32x4(wide, wide);
       wasm_v128_store32_lane(codes + i, wasm_i8x16_narrow_i16x8(narrow, narrow), 0);
     }

@@ -3,9 +3,8 @@
 //           y = Gemm(x, DequantizeLinear(w [N, K], s [N, K / b], z) {axis = 1, block_size = b}, c)
 //               {transB = 1}
 //   After:  y = com.microsoft::MatMulNBits(x, w', s', z', _, c) {K, N, bits, block_size = b}
-//   Conditions: w of 4 or 8 bits, signed or not, constant like s, z and c; positive float32 scales;
-//   b a power of
-//     two from 16 on that divides K; nobody else reads the floats.
+//   Conditions: w of 4 or 8 bits, signed or not, constant like s, z and c; positive float32
+//     scales; b a power of two from 16 on that divides K; nobody else reads the floats.
 //   Formula: h = 2^(bits - 1); w' = w + h for signed w, w for unsigned; z' = z + h or z, where h
 //     stands for none; then
 //     (w' - z') * s' = (w - z) * s   (onnxruntime docs/ContribOperators.md, MatMulNBits)

@@ -94,11 +94,9 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
       if (!growing) return {source.data(input) + layout.At(b, 0), layout.head, layout.token};
       const int slot = slots[static_cast<size_t>(input)];
       if (context.slot(slot).coded) {
-        float* floats = JoinedFloats(context, keys);
-        const int64_t head = form.keys * width;
-        DecodeTokens(context,
-                     {slot, b * form.kv_heads, form.kv_heads, 0, form.keys, width, floats, head});
-        return {floats, head, width};
+        const CodedTokens tokens = CodedPast(context, b, keys, slot, form.keys);
+        RecodeTokens(context, TokenCodesRow(tokens.op), tokens);
+        return {tokens.floats, tokens.stride, width};
       }
       const int64_t head = context.Room(slot) * width;
       return {source.data(input) + b * form.kv_heads * head, head, width};
@@ -108,9 +106,8 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     JoinedTokens joined{nullptr, head, growing};
     joined.data = output >= 0 && !as_codes ? context.Write<float>(output) + b * form.kv_heads * head
                                            : JoinedFloats(context, keys);
-    CodedTokens tokens{output, b * form.kv_heads, form.kv_heads, 0, form.past,
-                       width,  joined.data,       head};
-    if (as_codes) DecodeTokens(context, tokens);
+    CodedTokens tokens = CodedPast(context, b, keys, output, form.past);
+    if (as_codes) RecodeTokens(context, TokenCodesRow(tokens.op), tokens);
     if (keys) {
       source.Keys(b, joined);
     } else {
@@ -118,12 +115,21 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
     }
     if (as_codes) {
       // New tokens stay floats in this run, and are codes from the next one on.
+      tokens.op = TokenCodesOp::kEncode;
       tokens.begin = std::min(form.past, source.PastOf(b));
       tokens.end = form.keys;
       tokens.floats += tokens.begin * width;
-      EncodeTokens(context, tokens);
+      RecodeTokens(context, TokenCodesRow(tokens.op), tokens);
     }
     return {joined.data, head, width};
+  }
+
+  /// The first `count` tokens of an image's keys or values in a slot, as codes, to become floats.
+  CodedTokens CodedPast(const RunContext& context, int64_t b, bool keys, int slot,
+                        int64_t count) const {
+    const int64_t width = keys ? form.width : form.value_width, heads = form.kv_heads;
+    return {TokenCodesOp::kDecode,      slot, b * heads, heads, 0, count, width, form.keys * width,
+            JoinedFloats(context, keys)};
   }
 
   /// Memory for an image's keys or values with their past.

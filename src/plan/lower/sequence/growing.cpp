@@ -10,8 +10,9 @@
 // reads growing values as they are (attention.cpp); all other operators get a dense copy.
 #include "plan/lower/sequence/growing.h"
 
+#include <utility>
+
 #include "kernels/layout/table.h"
-#include "kernels/token_codes/table.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 #include "tensor/token_rows.h"
@@ -28,7 +29,6 @@ class AppendStep : public StepOf<StepKind::kAppend> {
   }
   void Run(const RunContext& context) const override {
     if (fresh.empty()) return;
-    if (context.slot(outputs[0]).coded) return RunCoded(context);
     const size_t bytes = fresh.tokens * fresh.bytes;
     const size_t row = static_cast<size_t>(context.Room(outputs[0])) * fresh.bytes;
     auto* out = context.Write<uint8_t>(outputs[0]) + past * fresh.bytes;
@@ -38,17 +38,6 @@ class AppendStep : public StepOf<StepKind::kAppend> {
   TokenRows fresh;
   size_t past = 0;  // tokens
   void (*copy)(const CopyRowsParams*) = nullptr;
-
- private:
-  void RunCoded(const RunContext& context) const {
-    const auto begin = static_cast<int64_t>(past), count = static_cast<int64_t>(fresh.tokens);
-    const auto width = static_cast<int64_t>(fresh.bytes / sizeof(float));
-    auto* floats = context.Write<float>(inputs[0]);
-    for (int64_t row = 0; row < static_cast<int64_t>(fresh.rows); ++row) {
-      float* own = floats + row * count * width;
-      EncodeTokens(context, {outputs[0], row, 1, begin, begin + count, width, own, 0});
-    }
-  }
 };
 
 class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
@@ -60,13 +49,6 @@ class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
   void Run(const RunContext& context) const override {
     if (whole.empty()) return;
     const size_t bytes = whole.tokens * whole.bytes;
-    if (context.slot(inputs[0]).coded) {
-      const auto rows = static_cast<int64_t>(whole.rows);
-      const auto count = static_cast<int64_t>(whole.tokens);
-      const auto width = static_cast<int64_t>(whole.bytes / sizeof(float));
-      auto* out = context.Write<float>(outputs[0]);
-      return DecodeTokens(context, {inputs[0], 0, rows, 0, count, width, out, count * width});
-    }
     const size_t row = static_cast<size_t>(context.Room(inputs[0])) * whole.bytes;
     const CopyRowsParams call{
         context.Read(inputs[0]), context.Write(outputs[0]), whole.rows, bytes, row, bytes};
@@ -76,43 +58,62 @@ class DenseCopyStep : public StepOf<StepKind::kDenseCopy> {
   void (*copy)(const CopyRowsParams*) = nullptr;
 };
 
-}  // namespace
-
-namespace {
-
-/// The codes of the first token of a row.
-uint8_t* CodesOf(const RunContext& context, const CodedTokens& tokens, int64_t row) {
-  const size_t each = TokenCodesBytes(static_cast<size_t>(tokens.width));
-  const int64_t token = (tokens.first + row) * context.Room(tokens.slot) + tokens.begin;
-  return context.Write<uint8_t>(tokens.slot) + static_cast<size_t>(token) * each;
-}
-
-}  // namespace
-
-void DecodeTokens(const RunContext& context, const CodedTokens& tokens) {
-  const auto run = TokenCodesRow(TokenCodesOp::kDecode);
-  const auto width = static_cast<size_t>(tokens.width);
-  for (int64_t row = 0; row < tokens.rows; ++row) {
-    const TokenCodesParams call{CodesOf(context, tokens, row),
-                                tokens.floats + row * tokens.stride,
-                                static_cast<size_t>(tokens.end - tokens.begin),
-                                width,
-                                TokenCodesBytes(width),
-                                width * sizeof(float)};
-    run(&call);
+/// Either of the two where the rows that grow are codes.
+class TokenCodesStep : public StepOf<StepKind::kTokenCodes> {
+ public:
+  void Fields(PlanArchive& archive) override {
+    archive.Fields(tokens);
+    archive.Kernel(TokenCodesKernels(), kernel, run);
   }
+  void Run(const RunContext& context) const override {
+    CodedTokens call = tokens;
+    call.floats = context.Write<float>(tokens.slot == outputs[0] ? inputs[0] : outputs[0]);
+    RecodeTokens(context, run, call);
+  }
+  CodedTokens tokens;
+  void (*run)(const TokenCodesParams*) = nullptr;
+};
+
+/// Adds the step that writes slot `coded` from slot `floats`, or the reverse. `dense` are the rows
+/// of floats, which stand behind `past` tokens of the coded rows.
+TokenCodesStep& AddCodes(PlanBuilder& builder, const Node& node, TokenCodesOp op,
+                         const TokenRows& dense, size_t past, int coded, int floats) {
+  const bool encode = op == TokenCodesOp::kEncode;
+  const TokenCodesKernel& kernel =
+      builder.Choose("token_codes", TokenCodesKernels(),
+                     [op](const TokenCodesKernel& row) { return row.op == op; });
+  auto& step = builder.Add<TokenCodesStep>(node, kernel.name, {encode ? floats : coded},
+                                           {encode ? coded : floats});
+  CodedTokens& tokens = step.tokens;
+  tokens.op = op;
+  tokens.slot = coded;
+  tokens.rows = static_cast<int64_t>(dense.rows);
+  tokens.begin = static_cast<int64_t>(past);
+  tokens.end = static_cast<int64_t>(past + dense.tokens);
+  tokens.width = static_cast<int64_t>(dense.bytes / sizeof(float));
+  tokens.stride = static_cast<int64_t>(dense.tokens) * tokens.width;
+  step.run = kernel.run;
+  return step;
 }
 
-void EncodeTokens(const RunContext& context, const CodedTokens& tokens) {
-  const auto run = TokenCodesRow(TokenCodesOp::kEncode);
+}  // namespace
+
+void RecodeTokens(const RunContext& context, void (*run)(const TokenCodesParams*),
+                  const CodedTokens& tokens) {
   const auto width = static_cast<size_t>(tokens.width);
+  const size_t floats = width * sizeof(float), codes = TokenCodesBytes(width);
+  const bool encode = tokens.op == TokenCodesOp::kEncode;
   for (int64_t row = 0; row < tokens.rows; ++row) {
-    const TokenCodesParams call{tokens.floats + row * tokens.stride,
-                                CodesOf(context, tokens, row),
-                                static_cast<size_t>(tokens.end - tokens.begin),
-                                width,
-                                width * sizeof(float),
-                                TokenCodesBytes(width)};
+    const int64_t token = (tokens.first + row) * context.Room(tokens.slot) + tokens.begin;
+    uint8_t* coded = context.Write<uint8_t>(tokens.slot) + static_cast<size_t>(token) * codes;
+    float* dense = tokens.floats + row * tokens.stride;
+    TokenCodesParams call{coded, dense, static_cast<size_t>(tokens.end - tokens.begin),
+                          width, codes, floats};
+    if (encode) {
+      std::swap(call.in_row_stride, call.out_row_stride);
+      call.in = dense;
+      call.out = coded;
+    }
     run(&call);
   }
 }
@@ -129,24 +130,37 @@ bool LowerAppend(PlanBuilder& builder, const Node& node) {
   if (axis < 0 || axis >= rank || DTypeBits(present->type.dtype) < 8) return false;
   const int output = builder.Grow(past, present, static_cast<int>(axis));
   if (output < 0) return false;
+  const TokenRows fresh =
+      RowsAlong(present->type.dtype, added->type.StaticShape(), static_cast<int>(axis));
+  const auto before = static_cast<size_t>(past->type.StaticShape()[static_cast<size_t>(axis)]);
+  if (builder.slot(output).coded) {
+    AddCodes(builder, node, TokenCodesOp::kEncode, fresh, before, output, builder.In(added));
+    return true;
+  }
   const CopyRowsKernel& copy = builder.Choose("copy_rows", CopyRowsKernels());
   auto& step = builder.Add<AppendStep>(node, copy.name, {builder.In(added)}, {output});
-  step.fresh = RowsAlong(present->type.dtype, added->type.StaticShape(), static_cast<int>(axis));
-  step.past = static_cast<size_t>(past->type.StaticShape()[static_cast<size_t>(axis)]);
+  step.fresh = fresh;
+  step.past = before;
   step.copy = copy.run;
   return true;
 }
 
 void AddDenseCopy(PlanBuilder& builder, const Node& node, int rows, int dense) {
-  const CopyRowsKernel& copy = builder.Choose("copy_rows", CopyRowsKernels());
   const Slot& slot = builder.slot(rows);
+  const TokenRows whole = RowsAlong(slot.dtype, slot.shape, slot.grows_along);
+  if (slot.coded) {
+    AddCodes(builder, node, TokenCodesOp::kDecode, whole, 0, rows, dense).op = "DenseCopy";
+    return;
+  }
+  const CopyRowsKernel& copy = builder.Choose("copy_rows", CopyRowsKernels());
   auto& step = builder.Add<DenseCopyStep>(node, copy.name, {rows}, {dense});
   step.op = "DenseCopy";
-  step.whole = RowsAlong(slot.dtype, slot.shape, slot.grows_along);
+  step.whole = whole;
   step.copy = copy.run;
 }
 
 RQ_STEP(Append, AppendStep)
 RQ_STEP(DenseCopy, DenseCopyStep)
+RQ_STEP(TokenCodes, TokenCodesStep)
 
 }  // namespace requant

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/late_function.h"
+#include "kernels/token_codes/table.h"
 #include "plan/builder.h"
 
 namespace requant {
@@ -9,16 +10,16 @@ namespace requant {
 void AddDenseCopy(PlanBuilder& builder, const Node& node, int rows, int dense);
 extern const LateFunction<decltype(AddDenseCopy)> kAddDenseCopy;
 
-/// The floats of a coded slot's tokens, or a part of them: tokens [begin, end) of `rows` rows from
-/// row `first` on. `floats` points to token `begin` of the first of these rows, and the next row's
-/// is `stride` floats behind.
+/// Tokens [begin, end) of `rows` rows of a coded slot, from row `first` on, and their floats: token
+/// `begin` of the first row is at `floats`, and that of the next row `stride` floats behind.
 struct CodedTokens {
+  TokenCodesOp op = TokenCodesOp::kDecode;
   int slot = -1;
-  int64_t first = 0, rows = 0, begin = 0, end = 0, width = 0;
+  int64_t first = 0, rows = 0, begin = 0, end = 0, width = 0, stride = 0;
   float* floats = nullptr;
-  int64_t stride = 0;
 };
-void DecodeTokens(const RunContext& context, const CodedTokens& tokens);
-void EncodeTokens(const RunContext& context, const CodedTokens& tokens);
+/// Writes the floats of the codes, or the codes of the floats, by a kernel for tokens.op.
+void RecodeTokens(const RunContext& context, void (*run)(const TokenCodesParams*),
+                  const CodedTokens& tokens);
 
 }  // namespace requant
