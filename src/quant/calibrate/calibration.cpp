@@ -17,7 +17,8 @@
 namespace requant {
 namespace {
 
-constexpr size_t kKeptBytes = size_t{96} << 20;
+// Megabytes of kept samples: of those that the options ask for, and of others.
+constexpr int64_t kAskedMegabytes = 512, kKeptMegabytes = 96;
 constexpr int64_t kSamplesOfAnalysis = 8;
 
 /// 4 log2 of the root mean square of what is not 0, over some thousand values; nothing for zeros.
@@ -49,6 +50,13 @@ Tensor ChannelsFirst(const Tensor& tensor) {
     }
   }
   return out;
+}
+
+/// The bytes that kept samples may take.
+size_t RoomOfSamples(const QuantizeOptions& options) {
+  const int64_t own = options.recover_samples > 0 ? kAskedMegabytes : kKeptMegabytes;
+  const int64_t asked = options.recover_memory;
+  return static_cast<size_t>(asked > 0 ? asked : own) << 20;
 }
 
 }  // namespace
@@ -342,7 +350,7 @@ void Calibration::Keep(const TensorMap& feeds) {
   if (probing_ || static_cast<int64_t>(seen_.samples.size()) >= wanted_samples_) return;
   size_t bytes = 0;
   for (const auto& [name, tensor] : feeds) bytes += tensor.bytes();
-  if (!seen_.samples.empty() && kept_bytes_ + bytes > kKeptBytes) return;
+  if (!seen_.samples.empty() && kept_bytes_ + bytes > RoomOfSamples(options_)) return;
   kept_bytes_ += bytes;
   TensorMap copy;
   for (const auto& [name, tensor] : feeds) copy[name] = tensor.Clone();
@@ -354,6 +362,13 @@ Calibrated Calibration::Finish() {
   if (samples_.front() == 1 && !seen_.slots.empty()) {
     record_.warnings.push_back(
         "there was one calibration sample, whose ranges others may exceed: give some hundred");
+  }
+  const int64_t wanted = std::min({options_.recover_samples, wanted_samples_, samples_.front()});
+  const auto kept = static_cast<int64_t>(seen_.samples.size());
+  if (kept < wanted) {
+    record_.warnings.push_back(StrCat("methods that learn or choose work on ", kept, " of ", wanted,
+                                      " samples, which fill the memory for them: give more by "
+                                      "recoverMemory"));
   }
   const std::string of_lengths = seen_.slots.empty() ? "" : lengths_.Warning();
   if (!of_lengths.empty()) record_.warnings.push_back(of_lengths);

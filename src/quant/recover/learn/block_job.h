@@ -13,8 +13,9 @@
 namespace requant {
 
 /// Works on the blocks in order. The inputs of a block come from the quantized blocks before it,
-/// its targets from the float network. All live values of all samples are held, in float and
-/// quantized, which limits the number of samples.
+/// its targets from the float network. The values between two blocks are held for every sample, in
+/// float and quantized, which limits the number of samples: a block with large inputs and outputs
+/// works on fewer of them than a later one with small ones.
 class BlockJob : public RecoveryJob {
  public:
   using FindBlocks = std::vector<Block> (*)(Simulator& simulator);
@@ -35,15 +36,24 @@ class BlockJob : public RecoveryJob {
   /// The block is settled.
   virtual void Leave(const Block& block);
 
-  /// Mean squared error of the block's outputs relative to their power, over the samples [begin,
-  /// end).
-  double Loss(const Block& block, size_t begin, size_t end);
+  /// Mean over samples of the squared error of the block's outputs, over every `stride`-th sample
+  /// from `begin` on, before `end`.
+  double Loss(const Block& block, size_t begin, size_t end, size_t stride = 1);
+  /// The same over the samples that judge.
   double HeldOutLoss(const Block& block) {
-    return Loss(block, held_out_ ? count_ - held_out_ : 0, count_);
+    return judges() > 0 ? Loss(block, kJudgeEvery - 1, count(), kJudgeEvery)
+                        : Loss(block, 0, count());
   }
-  size_t count() const { return count_; }
-  /// Samples that are learned from; the others judge.
-  size_t learned() const { return count_ - held_out_; }
+  /// The number of samples that the present block works on.
+  size_t count() const { return grid_.size(); }
+  /// How many of these samples are learned from; the others judge.
+  size_t learned() const { return count() - judges(); }
+  /// Whether the sample judges.
+  bool Judges(size_t sample) const {
+    return judges() > 0 && sample % kJudgeEvery == kJudgeEvery - 1;
+  }
+  /// The index of the `at`-th sample that is learned from.
+  size_t Learned(size_t at) const { return judges() > 0 ? at + at / (kJudgeEvery - 1) : at; }
   int64_t iteration() const { return iteration_; }
   int64_t iterations() const { return iterations_; }
   /// A layer or block was tried, with success or without.
@@ -59,15 +69,22 @@ class BlockJob : public RecoveryJob {
   std::vector<std::vector<Tensor>> targets_;  // by sample and block output
 
  private:
+  /// One sample of this many judges, where there are enough samples.
+  static constexpr size_t kJudgeEvery = 8;
+
+  size_t judges() const { return count() < 2 * kJudgeEvery ? 0 : count() / kJudgeEvery; }
   FinishProgress Progress(bool finished) const;
-  void LimitSamples();
+  void CountSamples();
+  bool Admit(const Block& block);
   void Prepare(const Block& block);
   void Advance(const Block& block);
 
   std::vector<Block> blocks_;
+  std::vector<size_t> room_;  // for how many samples memory suffices, by block
   const char* unit_;
   std::vector<Values> next_;
-  size_t count_ = 0, held_out_ = 0, prepared_ = 0, block_ = 0;
+  size_t block_ = 0;
+  size_t fewest_ = SIZE_MAX, most_ = 0;  // samples of blocks with layers
   int64_t iterations_ = 0, iteration_ = 0;
   int64_t tried_ = 0, improved_ = 0;
 };

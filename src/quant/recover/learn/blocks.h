@@ -18,7 +18,8 @@ struct Block {
 /// it computes.
 std::vector<Block> LayersAsBlocks(Simulator& simulator);
 /// Finds larger blocks: they end where a single value goes on (the residual blocks of BRECQ, Li et
-/// al. 2021, arXiv 2102.05426) once they have two layers, and before operators without gradient.
+/// al. 2021, arXiv 2102.05426) once they have two layers, and before operators without gradient. A
+/// block takes one more layer along if that leaves less than half of the elements between the two.
 std::vector<Block> ResidualBlocks(Simulator& simulator);
 
 }  // namespace requant

@@ -96,7 +96,7 @@ class Reconstruction : public BlockJob {
     tape_.drop = drop;
     for (int64_t i = 0; i < batch_; ++i) {
       tape_.seed = random_.Next();
-      const size_t sample = (tape_.seed >> 8) % learned();
+      const size_t sample = Learned((tape_.seed >> 8) % learned());
       Values values = drop ? Mixed(sample) : grid_[sample];
       tape_.Forward(values, block.begin, block.end);
       std::map<const Value*, Tensor> gradients;

@@ -100,6 +100,57 @@ TEST(Learning, BatchesChangeWhatIsLearnedAndLargerOnesTakeAllSamples) {
   EXPECT_EQ(learned(20), learned(20));
 }
 
+/// Images of 256 kB, of which 16 kB are left behind the first two layers.
+Graph NarrowingNetwork() {
+  Builder b;
+  Noise noise(9);
+  Value* x = b.Input("x", {1, 4, 128, 128});
+  Value* first = b.Op("Relu", {b.Conv(x, "c1", {4, 4, 3, 3}, 1, noise)}, "r1");
+  Value* second = b.Op("Relu", {b.Conv(first, "c2", {4, 4, 4, 4}, 0, noise, 1, 4)}, "r2");
+  Value* third = b.Op("Relu", {b.Conv(second, "c3", {4, 4, 3, 3}, 1, noise)}, "r3");
+  b.graph.AddOutput(b.Conv(third, "c4", {4, 4, 3, 3}, 1, noise));
+  return std::move(b.graph);
+}
+
+TEST(Learning, BlocksOfSmallImagesTakeMoreSamples) {
+  const Graph graph = NarrowingNetwork();
+  const auto learned = [&](int64_t megabytes) {
+    QuantizeOptions options = LowBits(4, 8, {"block_reconstruction"});
+    options.recover_steps = 8;
+    options.recover_memory = megabytes;
+    return Learn(graph, options, 40).record;
+  };
+  const QuantizationRecord little = learned(12);
+  // 12 MB hold 23 samples of 2 x 256 + 16 kB, and all 40 of 3 x 16 kB.
+  EXPECT_NE(little.recovery[0].detail.find("on 23 to 40 samples"), std::string::npos)
+      << little.recovery[0].detail;
+  EXPECT_TRUE(little.warnings.empty());
+  EXPECT_EQ(RecordToJson(learned(12)), RecordToJson(little));
+  EXPECT_NE(learned(0).recovery[0].detail.find("on 40 samples"), std::string::npos);
+}
+
+TEST(Learning, SamplesThatDoNotFitAreReported) {
+  Builder b;
+  Noise noise(10);
+  Value* x = b.Input("x", {1, 4, 128, 128});
+  Value* first = b.Op("Relu", {b.Conv(x, "c1", {4, 4, 3, 3}, 1, noise)}, "r1");
+  b.graph.AddOutput(b.Conv(first, "c2", {4, 4, 3, 3}, 1, noise));
+  const auto warnings = [&](int64_t samples) {
+    QuantizeOptions options = LowBits(4, 8, {"block_reconstruction"});
+    options.recover_steps = 1;
+    options.recover_samples = samples;
+    options.recover_memory = 2;
+    return Learn(b.graph, options, 12).record.warnings;
+  };
+  // 2 MB hold eight images of 256 kB, and two samples of 3 x 256 kB.
+  const std::vector<std::string> of_blocks = warnings(8);
+  ASSERT_EQ(of_blocks.size(), 1u);
+  EXPECT_NE(of_blocks[0].find("used 2 of 8 samples"), std::string::npos) << of_blocks[0];
+  const std::vector<std::string> of_images = warnings(10);
+  ASSERT_EQ(of_images.size(), 2u);
+  EXPECT_NE(of_images[0].find("work on 8 of 10 samples"), std::string::npos) << of_images[0];
+}
+
 TEST(Rewriting, KeepsTheFunction) {
   // conv - relu - depthwise - relu - conv, with channels of very different size.
   Builder b;
