@@ -145,7 +145,11 @@ describe('a metric', () => {
   });
 
   test('of train() chooses the epoch, across a checkpoint', async () => {
-    const config = { weights: { bits: 2 }, activations: { bits: 3, observer: 'mse' } };
+    const config = {
+      weights: { bits: 2 },
+      activations: { bits: 3, observer: 'mse' },
+      recover: ['round_weights', 'bias_correction'],
+    };
     const quantized = await quantize(model, { calibration: calibration(16), config });
     const dataset = withLabels(124).slice(60);
     const base = { dataset, validation, metric: 'mse', epochs: 3, batchSize: 16 };

@@ -208,6 +208,7 @@ output %y
     'equalize',
     'round_weights',
     'bias_correction',
+    'sequential_rounding',
     'adaround',
     'block_reconstruction',
     'learned_steps',

@@ -132,13 +132,12 @@ describe('config', () => {
       'float_sums',
       'float_answers',
     ]);
-    for (const config of [
-      { floatOutputs: false },
-      { target: 'tflite' },
-      { weights: { bits: 4 } },
-      { activations: { bits: 4 } },
-    ]) {
+    for (const config of [{ floatOutputs: false }, { target: 'tflite' }]) {
       assert.deepEqual(chosen(config).recover, integers);
+    }
+    for (const config of [{ weights: { bits: 4 } }, { activations: { bits: 4 } }]) {
+      assert.deepEqual(chosen(config).recover, [...integers, 'sequential_rounding']);
+      assert.equal(chosen(config).quickChoices, false);
     }
     const auto = chosen({ activations: { observer: 'auto' } });
     const choices = ['float_start', 'float_sums', 'float_end', 'float_answers'];

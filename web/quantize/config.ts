@@ -69,7 +69,8 @@ export const quantizeOptions = {
   /**
    * Recovery methods; [] for none. Default 'smooth_quant', 'round_weights' and 'bias_correction', and with 7 bits or more and
    * float outputs 'float_sums' and 'float_answers', on 4 to 8 samples; where `activations.observer` is 'auto'
-   * also 'float_start', 'float_end' and 'empirical_bias', on 64.
+   * also 'float_start', 'float_end' and 'empirical_bias', on 64. With fewer bits 'sequential_rounding' follows, on up
+   * to 256.
    */
   recover: choices(
     'equalize',
@@ -84,6 +85,7 @@ export const quantizeOptions = {
     'float_sums',
     'float_end',
     'float_answers',
+    'sequential_rounding',
     'adaround',
     'learned_steps',
     'block_reconstruction',
@@ -113,6 +115,12 @@ export const quantizeOptions = {
    */
   recoverBatch: integer(1, 1024),
   /**
+   * Megabytes for kept samples, and as many again for the values between two blocks, of all samples that a
+   * block learns from: with less memory blocks of large images learn from fewer samples, as `recovery`
+   * reports. Default 512, and 96 for kept samples if `recoverSamples` is not given.
+   */
+  recoverMemory: integer(1, 1536),
+  /**
    * Scales by value name, `{ valueName: { scale, zero_point } }`, which are not calibrated then: from another
    * tool, or from a record of ours by {@link scalesOf}. For symmetric activations of one bit a zero point of 1
    * means that numbers from `scale` on are 1, and 0 that those from 0 on are.
@@ -129,7 +137,7 @@ export type Target = NonNullable<QuantizeConfig['target']>;
 /**
  * A method that recovers accuracy; see docs/quantization.md. Other tools call `equalize` cross-layer
  * equalization, `channel_split` outlier channel splitting, `smooth_quant` and `equalize_activations` SmoothQuant,
- * `round_weights` GPTQ, `refit_scales` a least-squares fit of scales, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
+ * `round_weights` GPTQ, `sequential_rounding` GPTAQ, `refit_scales` a least-squares fit of scales, `bias_correction` analytic bias correction, `adaround` AdaRound, `learned_steps`
  * LSQ (of activations), `block_reconstruction` BRECQ with QDrop, and `empirical_bias` empirical bias
  * correction.
  */

@@ -38,6 +38,7 @@ type ParsedOperator = Omit<OperatorConfig, 'inputs' | 'outputs'> & {
 
 const integerRecovery: readonly Recovery[] = ['smooth_quant', 'round_weights', 'bias_correction'];
 const defaultRecovery: readonly Recovery[] = [...integerRecovery, 'float_sums', 'float_answers'];
+const fewBitsRecovery: readonly Recovery[] = ['sequential_rounding'];
 const autoRecovery: readonly Recovery[] = [
   ...integerRecovery,
   'float_start',
@@ -147,8 +148,10 @@ export function parseConfig(
   const floatOutputs = rest.floatOutputs ?? preset.floatOutputs ?? true;
   // Fewer bits are for memory and speed, and a target without floats has none.
   const plain = [global.activations, global.weights].every((tensor) => (tensor?.bits ?? 8) >= 7);
-  const methods =
-    recover ?? (auto ? autoRecovery : plain && floatOutputs ? defaultRecovery : integerRecovery);
+  const methods = recover ?? [
+    ...(auto ? autoRecovery : plain && floatOutputs ? defaultRecovery : integerRecovery),
+    ...(plain ? [] : fewBitsRecovery),
+  ];
   return {
     options: {
       ...rest,
@@ -158,7 +161,7 @@ export function parseConfig(
       recover: [...methods],
       floatOutputs,
       // Methods that are named, or given a number of samples, run thoroughly.
-      quickChoices: !auto && !recover && rest.recoverSamples === undefined,
+      quickChoices: plain && !auto && !recover && rest.recoverSamples === undefined,
       recoverNamed: recover !== undefined,
       ...(scales ? { scales: parseScales(scales) } : {}),
     },

@@ -17,6 +17,7 @@ std::unique_ptr<RecoveryJob> MakeFloatStart(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatSums(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatEnd(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeFloatAnswers(const RecoveryContext& context);
+std::unique_ptr<RecoveryJob> MakeSequentialRounding(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeAdaRound(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeLearnedSteps(const RecoveryContext& context);
 std::unique_ptr<RecoveryJob> MakeBlockReconstruction(const RecoveryContext& context);
@@ -64,6 +65,9 @@ constexpr RecoveryRow kRecoveries[] = {
     Choosing("float_sums", &MakeFloatSums),
     Choosing("float_end", &MakeFloatEnd),
     Choosing("float_answers", &MakeFloatAnswers),
+    // Least squares and error feedback for what the quantized layers before compute, as GPTAQ does
+    // it.
+    Learning("sequential_rounding", &MakeSequentialRounding),
     // AdaRound.
     Learning("adaround", &MakeAdaRound),
     // LSQ, on reconstruction loss, without labels.

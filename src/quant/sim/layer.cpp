@@ -119,6 +119,25 @@ Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vect
   return y;
 }
 
+void LayerMath::VisitPixels(const Tensor& x, const Tensor& y,
+                            const std::function<void(const LayerPixels&)>& visit) {
+  const auto *from = x.data<float>(), *to = y.data<float>();
+  if (rule_ != QuantRule::kConv) {
+    const int64_t count = view_.k == 0 ? 0 : x.count() / view_.k;
+    visit({0, count, {from, 1, view_.k}, {to, 1, view_.rows}});
+    return;
+  }
+  const Windows windows = WindowsOf(x);
+  const int64_t pixels = windows.pixels(), rows = view_.rows_per_group();
+  if (!windows.pointwise) columns_.resize(static_cast<size_t>(view_.k * pixels));
+  for (int64_t at = 0; at < windows.batch * view_.groups; ++at) {
+    const float* image = from + at * windows.channels * windows.plane();
+    if (!windows.pointwise) Unfold(windows, windows.channels, image, columns_.data());
+    const float* columns = windows.pointwise ? image : columns_.data();
+    visit({at % view_.groups, pixels, {columns, pixels, 1}, {to + at * rows * pixels, pixels, 1}});
+  }
+}
+
 void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
                          float* weight_gradient, float* bias_gradient, Tensor* x_gradient) {
   const float* data = x.data<float>();

@@ -3,13 +3,22 @@
 // weights.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ops/op.h"
+#include "quant/sim/gemm.h"
 #include "quant/sim/windows.h"
 #include "quant/weights/weights.h"
 
 namespace requant {
+
+/// What one group of an image's channels reads and writes: the columns of `x` [k][pixels] and of
+/// `y` [rows of a group][pixels] belong together.
+struct LayerPixels {
+  int64_t group, pixels;
+  MatrixView x, y;
+};
 
 class LayerMath {
  public:
@@ -24,6 +33,10 @@ class LayerMath {
   /// nullptr).
   void Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
                 float* weight_gradient, float* bias_gradient, Tensor* x_gradient);
+  /// Visits the inputs and outputs of a layer that is no ConvTranspose as the columns of matrices.
+  /// `y` has the shape of the layer's output.
+  void VisitPixels(const Tensor& x, const Tensor& y,
+                   const std::function<void(const LayerPixels&)>& visit);
 
  private:
   /// The windows of the layer; a ConvTranspose has those of the convolution whose input it writes.

@@ -29,6 +29,24 @@ struct LayerWeights {
   bool centered = false;
 };
 
+/// What decides one weight of a row after the other.
+struct Lattice {
+  std::vector<size_t> order;   // of the weights
+  std::vector<double> factor;  // R, upper triangular, in that order; empty for constant inputs
+};
+
+/// The lattice of the second moments C, k x k, of `seen` inputs. Few inputs leave some directions
+/// unseen, so the factor R R^T is that of a matrix that shrinks towards its diagonal, the more the
+/// fewer inputs there were (in the spirit of Ledoit and Wolf 2004), with 1 % of the mean variance
+/// on top of it.
+Lattice MakeLattice(const std::vector<double>& moments, size_t k, double seen);
+
+/// Rounds the rows of one group with error feedback; a row that is not better for it stays as it
+/// is in `integers`, rounded to nearest. `noise` receives the errors of both.
+void RoundOnLattice(const Tensor& weights, const WeightMatrix& view, int64_t group,
+                    const Lattice& lattice, const TensorQuantizationConfig& config,
+                    Tensor& integers, LayerNoise& noise);
+
 /// Chooses integer weights for the scales of `config` that keep the layer's outputs, rather than
 /// each weight, close to the float ones. Minimizes, row by row, the expected squared output error
 ///   d^T C d   with d = w_q * s - w and C the (co)variance of the layer's inputs.

@@ -31,46 +31,9 @@ constexpr double kMostWidening = 0.15;  // relative to a step; by RefineScales
 // scales for a row, and their number times its weights
 constexpr size_t kMostChoices = 48, kChoiceWork = 2048;
 
-/// The matrix C of one group, permuted to `order` and made positive definite. Few patches leave
-/// some directions unseen, so the matrix shrinks towards its diagonal, the more the fewer patches
-/// there were (in the spirit of Ledoit and Wolf 2004), and a small share of the mean variance is
-/// added to the diagonal.
-std::vector<double> Regularized(const InputMoments& moments, int64_t group, bool centered,
-                                const std::vector<size_t>& order) {
-  const size_t k = order.size();
-  const std::vector<double> raw = moments.Matrix(group, centered);
-  double trace = 0;
-  for (size_t i = 0; i < k; ++i) trace += raw[i * k + i];
-  const double seen = static_cast<double>(moments.count());
-  const double keep = seen / (seen + 0.2 * static_cast<double>(k) + 1);
-  const double ridge = 0.01 * trace / static_cast<double>(k);
-  std::vector<double> out(k * k);
-  for (size_t i = 0; i < k; ++i) {
-    for (size_t j = 0; j < k; ++j) {
-      out[i * k + j] = keep * raw[order[i] * k + order[j]];
-    }
-    out[i * k + i] = raw[order[i] * k + order[i]] + ridge;
-  }
-  return out;
-}
-
-/// The order and the factor by which the weights of a group are decided.
-struct Lattice {
-  std::vector<size_t> order;
-  std::vector<double> factor;  // R, upper triangular
-};
-
-/// Without a factor, inputs are constant and there is nothing to gain.
-Lattice MakeLattice(const InputMoments& moments, int64_t group, bool centered) {
-  Lattice lattice;
-  const auto k = static_cast<size_t>(moments.view().k);
-  const std::vector<double> diagonal = moments.Diagonal(group, centered);
-  lattice.order.resize(k);
-  std::iota(lattice.order.begin(), lattice.order.end(), size_t{0});
-  StableSort(lattice.order, [&](size_t a, size_t b) { return diagonal[a] > diagonal[b]; });
-  lattice.factor = Regularized(moments, group, centered, lattice.order);
-  if (!UpperFactor(lattice.factor, k)) lattice.factor.clear();
-  return lattice;
+Lattice LatticeOf(const InputMoments& moments, int64_t group, bool centered) {
+  return MakeLattice(moments.Matrix(group, centered), static_cast<size_t>(moments.view().k),
+                     static_cast<double>(moments.count()));
 }
 
 /// The row that is rounded, in the order of decision.
@@ -115,68 +78,6 @@ RowCodes CodesOfRow(const TensorQuantizationConfig& config, int64_t row) {
   const int32_t offset = config.OffsetOfRow(row);
   return {static_cast<double>(config.quant_min - offset),
           static_cast<double>(config.quant_max - offset)};
-}
-
-void RoundGroup(const Tensor& weights, const InputMoments& moments, int64_t group,
-                const TensorQuantizationConfig& config, bool centered, Tensor& integers,
-                LayerNoise& noise) {
-  const WeightMatrix& view = moments.view();
-  const auto k = static_cast<size_t>(view.k);
-  const Lattice lattice = MakeLattice(moments, group, centered);
-  const std::vector<double>& factor = lattice.factor;
-  if (factor.empty()) return;
-
-  const Nearest nearest_code(config);
-  const float* data = weights.data<float>();
-  const int64_t first = group * view.rows_per_group();
-  std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int64_t row = first + static_cast<int64_t>(i);
-    const double inverse = 1 / config.ScaleOfRow(row);
-    const auto [lo, hi] = CodesOfRow(config, row);
-    rows[i].lo = lo;
-    rows[i].hi = hi;
-    rows[i].chosen.resize(k);
-    for (const size_t column : lattice.order) {
-      const int64_t at = view.At(row, static_cast<int64_t>(column));
-      const double wanted = static_cast<double>(data[at]) * inverse;
-      rows[i].wanted.push_back(wanted);
-      rows[i].nearest.push_back(nearest_code(wanted, lo, hi) - wanted);
-    }
-  }
-  std::vector<double> column(k);
-  for (size_t step = 0; step < k; ++step) {
-    const double pivot = factor[step * k + step];
-    for (size_t j = 0; j < step; ++j) column[j] = factor[j * k + step] / pivot;
-    for (Row& row : rows) {
-      const double pull = Dot(column.data(), row.chosen.data(), step);
-      const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
-      const double wanted = row.wanted[step];
-      const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
-      row.chosen[step] = nearest_code(wanted - pull, row.lo, row.hi) - wanted;
-      const double term = pivot * (row.chosen[step] + pull);
-      const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
-      row.chosen_cost += term * term;
-      row.nearest_cost += nearest_term * nearest_term;
-      row.power += output * output;
-    }
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    const double scale = config.ScaleOfRow(first + static_cast<int64_t>(i));
-    const double offset = config.OffsetOfRow(first + static_cast<int64_t>(i));
-    const double unit = scale * scale;
-    noise.signal += unit * row.power;
-    noise.before += unit * row.nearest_cost;
-    noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
-    if (!(row.chosen_cost < row.nearest_cost)) continue;
-    for (size_t step = 0; step < k; ++step) {
-      StoreInteger(
-          integers,
-          view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step])),
-          std::nearbyint(row.wanted[step] + row.chosen[step]) + offset);
-    }
-  }
 }
 
 /// Rounds weights with too many inputs for a matrix. Only the mean error can be controlled: C =
@@ -241,6 +142,87 @@ float Widened(float start, double share, double unit) {
 
 }  // namespace
 
+Lattice MakeLattice(const std::vector<double>& moments, size_t k, double seen) {
+  Lattice lattice;
+  lattice.order.resize(k);
+  std::iota(lattice.order.begin(), lattice.order.end(), size_t{0});
+  StableSort(lattice.order,
+             [&](size_t a, size_t b) { return moments[a * k + a] > moments[b * k + b]; });
+  double trace = 0;
+  for (size_t i = 0; i < k; ++i) trace += moments[i * k + i];
+  const double keep = seen / (seen + 0.2 * static_cast<double>(k) + 1);
+  const double ridge = 0.01 * trace / static_cast<double>(k);
+  lattice.factor.resize(k * k);
+  for (size_t i = 0; i < k; ++i) {
+    for (size_t j = 0; j < k; ++j) {
+      lattice.factor[i * k + j] = keep * moments[lattice.order[i] * k + lattice.order[j]];
+    }
+    lattice.factor[i * k + i] = moments[lattice.order[i] * k + lattice.order[i]] + ridge;
+  }
+  if (!UpperFactor(lattice.factor, k)) lattice.factor.clear();
+  return lattice;
+}
+
+void RoundOnLattice(const Tensor& weights, const WeightMatrix& view, int64_t group,
+                    const Lattice& lattice, const TensorQuantizationConfig& config,
+                    Tensor& integers, LayerNoise& noise) {
+  const auto k = static_cast<size_t>(view.k);
+  const std::vector<double>& factor = lattice.factor;
+  if (factor.empty()) return;
+
+  const Nearest nearest_code(config);
+  const float* data = weights.data<float>();
+  const int64_t first = group * view.rows_per_group();
+  std::vector<Row> rows(static_cast<size_t>(view.rows_per_group()));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t row = first + static_cast<int64_t>(i);
+    const double inverse = 1 / config.ScaleOfRow(row);
+    const auto [lo, hi] = CodesOfRow(config, row);
+    rows[i].lo = lo;
+    rows[i].hi = hi;
+    rows[i].chosen.resize(k);
+    for (const size_t column : lattice.order) {
+      const int64_t at = view.At(row, static_cast<int64_t>(column));
+      const double wanted = static_cast<double>(data[at]) * inverse;
+      rows[i].wanted.push_back(wanted);
+      rows[i].nearest.push_back(nearest_code(wanted, lo, hi) - wanted);
+    }
+  }
+  std::vector<double> column(k);
+  for (size_t step = 0; step < k; ++step) {
+    const double pivot = factor[step * k + step];
+    for (size_t j = 0; j < step; ++j) column[j] = factor[j * k + step] / pivot;
+    for (Row& row : rows) {
+      const double pull = Dot(column.data(), row.chosen.data(), step);
+      const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
+      const double wanted = row.wanted[step];
+      const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
+      row.chosen[step] = nearest_code(wanted - pull, row.lo, row.hi) - wanted;
+      const double term = pivot * (row.chosen[step] + pull);
+      const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
+      row.chosen_cost += term * term;
+      row.nearest_cost += nearest_term * nearest_term;
+      row.power += output * output;
+    }
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const double scale = config.ScaleOfRow(first + static_cast<int64_t>(i));
+    const double offset = config.OffsetOfRow(first + static_cast<int64_t>(i));
+    const double unit = scale * scale;
+    noise.signal += unit * row.power;
+    noise.before += unit * row.nearest_cost;
+    noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
+    if (!(row.chosen_cost < row.nearest_cost)) continue;
+    for (size_t step = 0; step < k; ++step) {
+      StoreInteger(
+          integers,
+          view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step])),
+          std::nearbyint(row.wanted[step] + row.chosen[step]) + offset);
+    }
+  }
+}
+
 void RefineScales(const Tensor& weights, const InputMoments& moments, bool centered, double unit,
                   TensorQuantizationConfig& config) {
   const WeightMatrix& view = moments.view();
@@ -250,7 +232,7 @@ void RefineScales(const Tensor& weights, const InputMoments& moments, bool cente
   const float* data = weights.data<float>();
   std::vector<double> wanted(k), errors(k), columns(k * k);
   for (int64_t group = 0; group < view.groups; ++group) {
-    const Lattice lattice = MakeLattice(moments, group, centered);
+    const Lattice lattice = LatticeOf(moments, group, centered);
     if (lattice.factor.empty()) continue;
     for (size_t step = 0; step < k; ++step) {
       for (size_t j = 0; j <= step; ++j) columns[step * k + j] = lattice.factor[j * k + step];
@@ -300,7 +282,8 @@ Tensor RoundWeights(const Tensor& weights, const InputMoments& moments,
   if (moments.count() == 0) return integers;
   for (int64_t group = 0; group < moments.view().groups; ++group) {
     if (moments.full()) {
-      RoundGroup(weights, moments, group, config, centered, integers, *noise);
+      RoundOnLattice(weights, moments.view(), group, LatticeOf(moments, group, centered), config,
+                     integers, *noise);
     } else if (!centered) {
       RoundByMean(weights, moments, group, config, integers, *noise);
     }
