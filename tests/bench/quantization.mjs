@@ -25,6 +25,7 @@ import { feedsOf, take } from 'requant/dataset';
 import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
 import { movedImages } from '../node/moved_images.mjs';
 import { edgesOf } from './networks.mjs';
+import { photosOf } from './photos.mjs';
 
 const a4 = (observer) => ({ bits: 4, observer });
 const w4 = (observer) => ({ bits: 4, observer });
@@ -129,6 +130,7 @@ const { values } = parseArgs({
     last: { type: 'boolean', default: false },
     from: { type: 'string', default: '0' },
     other: { type: 'string' },
+    photos: { type: 'boolean', default: false },
     wide: { type: 'boolean', default: false },
   },
 });
@@ -156,8 +158,9 @@ const part = (samples, begin, end) => ({
 });
 
 /** The images for calibration, and those for measuring. */
-function imagesOf(network) {
-  const { calibration, test } = dataOf(network);
+async function imagesOf(network) {
+  const { calibration: own, test } = dataOf(network);
+  const calibration = values.photos ? await photosOf(network) : own;
   const { length } = calibration;
   const count = Math.min(
     length,
@@ -177,7 +180,7 @@ const power = (values) => values.reduce((sum, value) => sum + value * value, 0);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 async function measure(network, name, config) {
-  const { shown, images: all } = imagesOf(network);
+  const { shown, images: all } = await imagesOf(network);
   const images = values.images ? take(all, Number(values.images)) : all;
   const model = await loadModel(modelPath(network.name));
   const float = await answersOf(await InferenceSession.create(model), images);
