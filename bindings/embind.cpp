@@ -129,10 +129,14 @@ val Allocate(double bytes) {
     if (!(bytes >= 0) || bytes > 4294967295.0) {
       Fail(ErrorCode::kOutOfMemory, "more bytes than wasm memory can hold");
     }
-    // never zero, and a multiple of 64
-    const auto size = static_cast<uint64_t>(bytes) / 64 * 64 + 64;
-    void* pointer = size > SIZE_MAX ? nullptr : std::aligned_alloc(64, static_cast<size_t>(size));
-    if (pointer == nullptr) throw std::bad_alloc();
+    // Never zero. With what malloc keeps beside it (at most 8 bytes) a block has a multiple of 64
+    // bytes, so that blocks made one after another have no gaps between them. Gaps would be given
+    // to small objects, and weights that are freed later would not join to room for packed ones.
+    const auto size = static_cast<uint64_t>(bytes) / 64 * 64 + 64 + 56;
+    void* pointer = nullptr;
+    if (size > SIZE_MAX || posix_memalign(&pointer, 64, static_cast<size_t>(size)) != 0) {
+      throw std::bad_alloc();
+    }
     return val(Address(pointer));
   });
 }

@@ -14,7 +14,7 @@ export type Source = ReadySource | PromiseLike<ReadySource>;
 
 /** How far loading has come; `total` is missing when the server does not tell. */
 export interface LoadProgress {
-  /** `'weights'` reads what the model needs of its external data files. */
+  /** `'weights'` reads large weights of the model's file, and what it needs of its external data files. */
   phase: 'download' | 'parse' | 'weights';
   /** Bytes read so far. */
   done: number;
@@ -154,8 +154,8 @@ export async function ready(
   }
 }
 
-/** Where bytes come from: memory, a Blob, a path in Node, or a server that answered without an error. */
-type OpenSource =
+/** @internal Where bytes come from: memory, a Blob, a path in Node, or a server that answered without an error. */
+export type OpenSource =
   | { bytes: Uint8Array }
   | { blob: Blob }
   | { path: string }
@@ -227,6 +227,8 @@ export async function readBlob(blob: Blob, signal: AbortSignal | undefined): Pro
 export interface Loaded {
   bytes: Uint8Array;
   location?: Location;
+  /** Where the weights lie that `bytes` lacks (model/own_weights.ts). */
+  weights?: Blob | Location | Uint8Array;
 }
 
 /** Reads a source. Throws INVALID_ARGUMENT (not a source), LOAD_FAILED or ABORTED. */
@@ -234,8 +236,15 @@ export async function readSource(
   given: Source | Location,
   options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal } = {},
 ): Promise<Loaded> {
+  return readOpened(await openBytes(given, options.signal), options);
+}
+
+/** @internal Reads all bytes of a source. Throws LOAD_FAILED or ABORTED. */
+export async function readOpened(
+  source: OpenSource,
+  options: { onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal },
+): Promise<Loaded> {
   const { onProgress, signal } = options;
-  const source = await openBytes(given, signal);
   if ('bytes' in source) return source;
   if ('blob' in source) {
     return { bytes: new Uint8Array(await readBlob(source.blob, signal)) };

@@ -2,7 +2,14 @@
 
 import { abortable, throwIfAborted } from '../base/abort.js';
 import { importNode } from '../base/host.js';
-import { type Location, type Source, loadFailed, openBytes, readBlob } from '../base/source.js';
+import {
+  type Location,
+  type OpenSource,
+  type Source,
+  loadFailed,
+  openBytes,
+  readBlob,
+} from '../base/source.js';
 
 /** Bytes from `offset` to `offset + size` of a file. */
 export interface ByteRange {
@@ -14,16 +21,16 @@ const SMALL = 1 << 20;
 const CLOSE = 1 << 16;
 
 /**
- * Sorts ranges and joins those that overlap, and those below 1 MB that are close, so that few reads bring them. Others
- * stay apart.
+ * Sorts ranges and joins those that overlap and, with `few`, those below 1 MB that are close, so that few reads bring
+ * them. Others stay apart.
  */
-export function joinRanges(ranges: readonly ByteRange[]): ByteRange[] {
+export function joinRanges(ranges: readonly ByteRange[], few = true): ByteRange[] {
   const joined: { offset: number; size: number }[] = [];
   for (const { offset, size } of [...ranges].sort((a, b) => a.offset - b.offset)) {
     if (size === 0) continue;
     const last = joined.at(-1);
     const gap = last ? offset - last.offset - last.size : Infinity;
-    if (last && (gap < 0 || (gap <= CLOSE && last.size < SMALL && size < SMALL))) {
+    if (last && (gap < 0 || (few && gap <= CLOSE && last.size < SMALL && size < SMALL))) {
       last.size = Math.max(last.size, offset + size - last.offset);
     } else {
       joined.push({ offset, size });
@@ -66,6 +73,51 @@ async function readPieces(
       sink.take(bytes);
       at += bytes.length;
     }
+  }
+}
+
+/** A file of which bytes can be read in any order. */
+export interface RandomFile {
+  readonly size: number;
+  readonly readAt: ReadAt;
+}
+
+/** The bytes as a file. */
+export const fileOf = (bytes: Uint8Array): RandomFile => ({
+  size: bytes.length,
+  readAt: (offset, size) => bytes.subarray(offset, offset + size),
+});
+
+const fileOfBlob = (blob: Blob, signal: AbortSignal | undefined): RandomFile => ({
+  size: blob.size,
+  readAt: async (offset, size) =>
+    new Uint8Array(await readBlob(blob.slice(offset, offset + size), signal)),
+});
+
+/** Calls `action` with a Blob or a file on a disk; undefined for other sources. */
+export async function withFile<T>(
+  source: OpenSource,
+  signal: AbortSignal | undefined,
+  action: (file: RandomFile) => Promise<T>,
+): Promise<T | undefined> {
+  if ('blob' in source) return action(fileOfBlob(source.blob, signal));
+  if (!('path' in source)) return undefined;
+  const { path } = source;
+  const { open } = await importNode<typeof import('node:fs/promises')>('fs/promises');
+  const failed = (error: unknown) => {
+    throw loadFailed(path, error, signal);
+  };
+  const file = await open(path).catch(failed);
+  try {
+    const { size } = await file.stat().catch(failed);
+    const readAt = async (offset: number, length: number) => {
+      const buffer = new Uint8Array(length);
+      const { bytesRead } = await file.read(buffer, 0, length, offset).catch(failed);
+      return buffer.subarray(0, bytesRead);
+    };
+    return await action({ size, readAt });
+  } finally {
+    await file.close();
   }
 }
 
@@ -144,15 +196,12 @@ export async function readRanges(
   const source = await openBytes(given, signal);
   if ('path' in source) return readFileRanges(source.path, ranges, sink, signal);
   if ('bytes' in source) {
-    const { bytes } = source;
-    const readAt: ReadAt = (offset, size) => bytes.subarray(offset, offset + size);
-    return readPieces(readAt, bytes.length, ranges, sink, signal);
+    const { size, readAt } = fileOf(source.bytes);
+    return readPieces(readAt, size, ranges, sink, signal);
   }
   if ('blob' in source) {
-    const { blob } = source;
-    const readAt = async (offset: number, size: number) =>
-      new Uint8Array(await readBlob(blob.slice(offset, offset + size), signal));
-    return readPieces(readAt, blob.size, ranges, sink, signal);
+    const { size, readAt } = fileOfBlob(source.blob, signal);
+    return readPieces(readAt, size, ranges, sink, signal);
   }
   const { response, what } = source;
   const failed = (error: unknown) => loadFailed(what, error, signal);
@@ -164,6 +213,6 @@ export async function readRanges(
       throw failed(error);
     }),
   );
-  const readAt: ReadAt = (offset, size) => bytes.subarray(offset, offset + size);
-  return readPieces(readAt, bytes.length, ranges, sink, signal);
+  const { size, readAt } = fileOf(bytes);
+  return readPieces(readAt, size, ranges, sink, signal);
 }

@@ -13,6 +13,7 @@ import {
 import type { Core } from '../core.js';
 import { allocate, free } from '../engine/heap.js';
 import { type LoadOptions, externalFiles } from './load_options.js';
+import { OWN_FILE } from './own_weights.js';
 
 function checkExternalName(name: string): void {
   // ONNX demands a path relative to the model's folder; any other could reach other files.
@@ -31,8 +32,9 @@ function checkExternalName(name: string): void {
 function sourceOf(
   name: string,
   given: ReadonlyMap<string, Source>,
-  { location }: Loaded,
+  { location, weights }: Loaded,
 ): Source | Location {
+  if (name === OWN_FILE && weights) return weights;
   const own = given.get(name.replace(/^(\.\/)+/, ''));
   if (own !== undefined) return own;
   if (location) {
@@ -62,7 +64,10 @@ function rangesOf(names: readonly string[], numbers: readonly number[]) {
     known.push({ offset: numbers[2 * i]!, size: numbers[2 * i + 1]! });
     ranges.set(name, known);
   });
-  return [...ranges].map(([name, all]) => ({ name, ranges: joinRanges(all) }));
+  return [...ranges].map(([name, all]) => ({
+    name,
+    ranges: joinRanges(all, name !== OWN_FILE),
+  }));
 }
 
 /** What a model needs of other files, in the core's memory. */
@@ -88,13 +93,18 @@ export class ExternalPieces {
     const given = externalFiles(externalData);
     const needs = rangesOf(names, numbers);
     const progress: LoadProgress = { phase: 'weights', done: 0, total: 0 };
-    for (const { ranges } of needs) for (const { size } of ranges) progress.total! += size;
+    const isRead = (name: string) => name !== OWN_FILE || !(loaded.weights instanceof Uint8Array);
     for (const { name, ranges } of needs) {
+      if (isRead(name)) for (const { size } of ranges) progress.total! += size;
+    }
+    for (const { name, ranges } of needs) {
+      const report = isRead(name) ? onProgress : undefined;
       const source = sourceOf(name, given, loaded);
       let at = 0;
       let piece: Piece;
       const sink = {
         head: (bytes: Uint8Array) => {
+          if (name === OWN_FILE) return;
           const wrong = insteadOf('data', bytes, name, { certain: true });
           if (wrong) throw wrong;
           this.heads.set(name, bytes.slice());
@@ -110,7 +120,7 @@ export class ExternalPieces {
           at += bytes.length;
           piece.size += bytes.length;
           progress.done += bytes.length;
-          onProgress?.({ ...progress });
+          report?.({ ...progress });
         },
       };
       await readRanges(source, ranges, sink, signal);

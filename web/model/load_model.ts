@@ -4,7 +4,7 @@ import { Breather, throwIfAborted } from '../base/abort.js';
 import { RequantError } from '../base/errors.js';
 import { checkKind, checkOneOf, checkOptions } from '../base/options.js';
 import { describe, insteadOf } from '../base/signatures.js';
-import { type Loaded, type Source, readSource } from '../base/source.js';
+import { type Loaded, type Source, openBytes, readOpened } from '../base/source.js';
 import type { Core, Failure } from '../core.js';
 import { call, copyIn, free } from '../engine/heap.js';
 import {
@@ -15,9 +15,11 @@ import {
   prefetchLowBits,
   prefetchParts,
 } from '../engine/load_core.js';
+import { fileOf, withFile } from './byte_ranges.js';
 import { ExternalPieces } from './external_data.js';
 import { type LoadOptions, loadOptionKinds } from './load_options.js';
 import { Model } from './model.js';
+import { withoutWeights } from './own_weights.js';
 import { isPlan } from './plan_file.js';
 
 /** The name of a file in errors. */
@@ -50,8 +52,30 @@ function notRead(
   return error;
 }
 
+/** Reads a model's file. The large weights of a Blob or of a file on a disk stay there, unless `whole`. */
+async function readModelFile(given: Source, options: LoadOptions, whole: boolean): Promise<Loaded> {
+  const { onProgress, signal } = options;
+  const source = await openBytes(given, signal);
+  const bytes = whole
+    ? undefined
+    : await withFile(source, signal, (file) => withoutWeights(file, signal));
+  if (!bytes) return readOpened(source, options);
+  onProgress?.({ phase: 'download', done: bytes.length, total: bytes.length });
+  if ('blob' in source) return { bytes, weights: source.blob };
+  const location = 'path' in source ? { path: source.path } : undefined;
+  return location ? { bytes, location, weights: location } : { bytes };
+}
+
+/** Takes the large weights out of a file in memory. */
+async function cutInMemory(loaded: Loaded, signal: AbortSignal | undefined): Promise<Loaded> {
+  if (loaded.weights) return loaded;
+  const bytes = await withoutWeights(fileOf(loaded.bytes), signal);
+  return bytes ? { ...loaded, bytes, weights: loaded.bytes } : loaded;
+}
+
 /** Reads the model of an ONNX or TFLite file, and the weights in other files. */
-async function parse(core: Core, loaded: Loaded, options: LoadOptions): Promise<Model> {
+async function parse(core: Core, given: Loaded, options: LoadOptions): Promise<Model> {
+  const loaded = await cutInMemory(given, options.signal);
   const external = new ExternalPieces(core);
   const reading = <T>(action: () => T | Failure) => {
     try {
@@ -130,10 +154,11 @@ export function hasFilesBeside(core: Core, bytes: Uint8Array): boolean {
   }
 }
 
-/** @internal Fetches the engine and the bytes at the same time. */
+/** @internal Fetches the engine and the bytes at the same time; all bytes if `whole`. */
 export async function openSource(
   source: Source,
   options: LoadOptions,
+  whole = false,
 ): Promise<{ core: Core; loaded: Loaded }> {
   const { preload = [], dynamicRange } = options;
   if (dynamicRange !== undefined) {
@@ -145,7 +170,7 @@ export async function openSource(
   void prefetchParts(preload, options.numThreads);
   const [core, loaded] = await Promise.all([
     loadCore(options.numThreads),
-    readSource(source, options),
+    readModelFile(source, options, whole),
   ]);
   throwIfAborted(options.signal);
   return { core, loaded };

@@ -127,7 +127,7 @@ export async function createLocal(
         preload: wanted ? [...(preload ?? []), 'tools'] : preload,
         dynamicRange,
       }) as LoadOptions;
-      const opened = await openSource(source, loadOptions);
+      const opened = await openSource(source, loadOptions, wanted !== undefined);
       if (isPlan(opened.loaded.bytes))
         return await ofPlan(opened.core, opened.loaded.bytes, options);
       loaded = true;
