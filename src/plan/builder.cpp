@@ -285,6 +285,24 @@ SharedWeights& PlanBuilder::Shared(PackingKey key, const char* row, SharedWeight
   return entry ? *entry : own;
 }
 
+SharedWeights& PlanBuilder::SharedLean(PackingKey key, const char* row,
+                                       std::span<const Tensor* const> constants,
+                                       SharedWeights& own) const {
+  for (const Tensor* constant : constants) key.Add(constant->lean());
+  return options_.packed ? Shared(std::move(key), row, own) : own;
+}
+
+std::vector<Tensor> PlanBuilder::BytesOf(std::span<const Tensor* const> constants) {
+  std::vector<Tensor> bytes;
+  for (const Tensor* constant : constants) bytes.push_back(constant->lean()->Borrow());
+  return bytes;
+}
+
+void PlanBuilder::Drop(std::span<const Tensor* const> constants,
+                       const std::shared_ptr<const LeanBytes::Source>& source) {
+  for (size_t i = 0; i < constants.size(); ++i) constants[i]->lean()->Drop(source, i);
+}
+
 uint8_t* PlanBuilder::Hold(const SharedWeights& packed) {
   if (journal_ && journal_->again) {
     Current()->packed.push_back(packed);

@@ -11,6 +11,7 @@
 #include "plan/journal.h"
 #include "plan/plan.h"
 #include "plan/unheeded_forces.h"
+#include "tensor/lean_bytes.h"
 
 namespace requant {
 
@@ -23,6 +24,34 @@ struct CodeRange {
 CodeRange CodesOf(DType dtype);
 /// The smallest range that contains both.
 CodeRange Join(CodeRange a, CodeRange b);
+
+/// Lean constants (Tensor::Lean) for PlanBuilder::PackLean.
+template <typename Weights>
+struct LeanParts {
+  std::span<const Tensor* const> constants;
+  /// Points weights at the bytes of the constants.
+  void (*point)(Weights& weights, const Tensor* bytes) = nullptr;
+  /// Writes the bytes of constant `part` from their packed form into zeros. It must not follow
+  /// pointers in `weights`. nullptr where the row's form cannot be unpacked.
+  void (*unpack)(const Weights& weights, const void* packed, size_t part, void* to) = nullptr;
+};
+
+/// Weights in the form of a row, as the source of the bytes of lean constants.
+template <typename Weights>
+class PackedSource : public LeanBytes::Source {
+ public:
+  using Unpack = void (*)(const Weights& weights, const void* packed, size_t part, void* to);
+  PackedSource(const Weights& weights, SharedWeights packed, Unpack unpack)
+      : weights_(weights), packed_(std::move(packed)), unpack_(unpack) {}
+  void Restore(size_t part, void* to) const override {
+    unpack_(weights_, packed_->data(), part, to);
+  }
+
+ private:
+  Weights weights_;
+  SharedWeights packed_;
+  Unpack unpack_;
+};
 
 /// The state that the lowering of operators shares: the slots of values, in the layouts that were
 /// asked for, and the list of steps. The builder inserts layout conversions, once per value.
@@ -95,6 +124,26 @@ class PlanBuilder {
       AlignedBuffer made(row.packed_size(weights));
       PackInto(row, weights, made.data());
       packed = HoldOnce(std::move(made));
+    }
+    return Hold(packed);
+  }
+  /// As Pack, of weights without pointers to the numbers of lean constants. Their bytes are read
+  /// only if nobody has packed them yet, and dropped where plans of other shapes find the packed
+  /// ones.
+  template <typename Row, typename Weights>
+  const uint8_t* PackLean(const Row& row, const Weights& weights, const LeanParts<Weights>& lean) {
+    SharedWeights own;
+    SharedWeights& packed = SharedLean(PackingKey(weights), row.name, lean.constants, own);
+    if (!packed) {
+      const std::vector<Tensor> bytes = BytesOf(lean.constants);
+      Weights whole = weights;
+      lean.point(whole, bytes.data());
+      AlignedBuffer made(row.packed_size(whole));
+      PackInto(row, whole, made.data());
+      packed = HoldOnce(std::move(made));
+      if (lean.unpack && &packed != &own) {
+        Drop(lean.constants, std::make_shared<PackedSource<Weights>>(weights, packed, lean.unpack));
+      }
     }
     return Hold(packed);
   }
@@ -198,6 +247,12 @@ class PlanBuilder {
   [[noreturn]] static void NoKernel(const char* family);
   /// The model's entry for weights packed for `row`, or `own` where they are no constant of it.
   SharedWeights& Shared(PackingKey key, const char* row, SharedWeights& own) const;
+  /// As Shared, also without packed constants of the model.
+  SharedWeights& SharedLean(PackingKey key, const char* row,
+                            std::span<const Tensor* const> constants, SharedWeights& own) const;
+  static std::vector<Tensor> BytesOf(std::span<const Tensor* const> constants);
+  static void Drop(std::span<const Tensor* const> constants,
+                   const std::shared_ptr<const LeanBytes::Source>& source);
   uint8_t* Hold(const SharedWeights& packed);
   const std::string* Forced(std::string_view family) const;
   void NoteChoice(std::string_view family, const char* row) const;

@@ -44,6 +44,8 @@ struct Release {
   }
 };
 
+}  // namespace
+
 /// Writes numbers, addresses and arrays to a key.
 class KeyWriter {
  public:
@@ -52,10 +54,7 @@ class KeyWriter {
   void Bytes(const void* bytes, size_t count) {
     key_.text.append(static_cast<const char*>(bytes), count);
   }
-  void Address(const void* address) {
-    Bytes(&address, sizeof(address));
-    if (address) key_.addresses.push_back(address);
-  }
+  void Address(const void* address) { key_.AddAddress(address); }
   /// Adds `count` numbers of four bytes, or that there are none.
   void Numbers(const void* numbers, int32_t count) {
     key_.text.push_back(numbers ? 'n' : '-');
@@ -91,7 +90,10 @@ static_assert(offsetof(DwConvWeightsLayout, kernel_w) == 2 * sizeof(int32_t));
 static_assert(offsetof(DwConvWeightsLayout, stride_w) ==
               offsetof(DwConvWeightsLayout, stride_c) + 2 * sizeof(int64_t));
 
-}  // namespace
+void PackingKey::AddAddress(const void* address) {
+  text.append(reinterpret_cast<const char*>(&address), sizeof(address));
+  if (address) addresses.push_back(address);
+}
 
 SharedWeights HoldOnce(AlignedBuffer made) {
   if (made.size() < kLeastShared) return std::make_shared<AlignedBuffer>(std::move(made));

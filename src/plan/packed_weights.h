@@ -37,10 +37,16 @@ struct PackingKey {
   explicit PackingKey(const ConvQ8Weights& weights);
   explicit PackingKey(const DwConvQ8Weights& weights);
   explicit PackingKey(const MatMulNBitsWeights& weights);
+  /// Adds a lean constant, whose bytes may have no address.
+  void Add(const LeanBytes* constant) { AddAddress(constant); }
 
   std::string text;
   /// The addresses in the text, which identify weights while these live.
   std::vector<const void*> addresses;
+
+ private:
+  friend class KeyWriter;
+  void AddAddress(const void* address);
 };
 
 /// The packed constants of one model. All plans for the model's shapes take packed weights from

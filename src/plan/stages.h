@@ -26,6 +26,9 @@ class PreparedModel {
   bool settled() const { return settled_; }
   /// Does FoldForRun, which the plans of all shapes then find done.
   void FoldConstants();
+  /// Makes the large weights of products and convolutions lean (Tensor::Lean), where kernels can
+  /// give their bytes back. Copies of the model that are made later share them.
+  void LeanConstants();
   PreparedModel Clone() const { return {graph_.Clone(), settled_}; }
   Graph Release() && { return std::move(graph_); }
 

@@ -158,6 +158,7 @@ void Session::SharePackedWeights() {
   if (shares_weights_) return;
   shares_weights_ = true;
   model_->FoldConstants();
+  model_->LeanConstants();
   options_.plan.packed =
       std::make_shared<PackedWeights>(model_->graph(), std::move(options_.plan.packed));
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "tensor/half.h"
+#include "tensor/lean_bytes.h"
 
 namespace requant {
 namespace {
@@ -108,25 +109,56 @@ Tensor Tensor::Widened(const Tensor& half) {
 
 void Tensor::Widen() const {
   auto buffer = std::make_shared<AlignedBuffer>(bytes());
-  HalvesToFloats(half_->dtype_, static_cast<const uint16_t*>(half_->data_),
+  HalvesToFloats(half_->dtype_, static_cast<const uint16_t*>(half_->raw()),
                  static_cast<size_t>(count_), reinterpret_cast<float*>(buffer->data()));
   data_ = buffer->data();
   owner_ = std::move(buffer);
 }
 
+Tensor Tensor::Lean(const Tensor& bytes) {
+  Tensor out;
+  out.dtype_ = bytes.dtype_;
+  out.count_ = bytes.count_;
+  out.shape_ = bytes.shape_;
+  out.owner_ = std::make_shared<LeanBytes>(bytes);
+  return out;
+}
+
+LeanBytes* Tensor::lean() const {
+  const bool unread = data_ == nullptr && count_ > 0 && !half_;
+  return unread ? static_cast<LeanBytes*>(const_cast<void*>(owner_.get())) : nullptr;
+}
+
+void Tensor::Load() const {
+  if (data_ != nullptr) return;
+  if (half_) {
+    Widen();
+  } else if (LeanBytes* bytes = lean()) {
+    const Tensor kept = bytes->Keep();
+    data_ = const_cast<void*>(kept.raw());
+    owner_ = kept.owner_;
+  }
+}
+
 void* Tensor::raw() {
-  if (half_ && data_ == nullptr) Widen();
+  Load();
   half_.reset();  // the caller may write
   return data_;
 }
 
 const void* Tensor::raw() const {
-  if (half_ && data_ == nullptr) Widen();
+  Load();
   return data_;
+}
+
+bool Tensor::SharesBytes(const Tensor& other) const {
+  if (lean() && other.lean()) return lean() == other.lean();
+  return raw() == other.raw();
 }
 
 bool Tensor::Holds(const void* address) const {
   if (half_ && half_->Holds(address)) return true;
+  if (const LeanBytes* bytes = lean()) return address == bytes || bytes->Holds(address);
   const auto* first = static_cast<const uint8_t*>(data_);
   return first != nullptr && address >= first && address < first + bytes();
 }
@@ -155,13 +187,14 @@ Tensor Tensor::Clone() const {
 
 bool Tensor::SameBits(const Tensor& other) const {
   return dtype_ == other.dtype_ && shape_ == other.shape_ &&
-         (bytes() == 0 || (half_ && other.half_ && half_->dtype_ == other.half_->dtype_
-                               ? std::memcmp(half_->data_, other.half_->data_, half_->bytes())
-                               : std::memcmp(raw(), other.raw(), bytes())) == 0);
+         (bytes() == 0 || (lean() && lean() == other.lean()) ||
+          (half_ && other.half_ && half_->dtype_ == other.half_->dtype_
+               ? std::memcmp(half_->raw(), other.half_->raw(), half_->bytes())
+               : std::memcmp(raw(), other.raw(), bytes())) == 0);
 }
 
 void Tensor::CheckType(DType wanted) const {
-  if (half_ && data_ == nullptr) Widen();
+  Load();
   if (data_ == nullptr && count_ > 0 && !empty()) {
     Fail(ErrorCode::kInternal, "the values of a constant were left out");
   }

@@ -11,6 +11,8 @@
 
 namespace requant {
 
+class LeanBytes;
+
 /// A dense row-major tensor. Copies share the bytes, as with a shared_ptr. The bytes are owned, or
 /// a view that keeps its owner (a file's buffer) alive. Write only to a tensor that you made; treat
 /// tensors from elsewhere as constant.
@@ -29,6 +31,9 @@ class Tensor {
   /// Makes a float32 tensor of the numbers of a float16 or bfloat16 tensor. It holds the 16 bits,
   /// and the floats from when they are first read; a copy made before that converts them again.
   static Tensor Widened(const Tensor& half);
+  /// Makes a tensor of these bytes, which a kernel's form of them may replace
+  /// (tensor/lean_bytes.h). Whoever reads them through the tensor or a copy makes them stay.
+  static Tensor Lean(const Tensor& bytes);
 
   template <typename T>
   static Tensor FromVector(const std::vector<T>& values, Shape shape) {
@@ -53,7 +58,13 @@ class Tensor {
   /// The tensor of 16 bits whose numbers these are, in an order of its own shape; nullptr if there
   /// is none (Widened).
   const Tensor* half() const { return half_.get(); }
-  /// Whether the address is in the tensor's memory, or in that of the 16 bits of a Widened tensor.
+  /// The bytes that a Lean tensor shares with its copies; nullptr for other tensors, and for one
+  /// that was read. Their address says which constant it is.
+  LeanBytes* lean() const;
+  /// Whether two tensors have their bytes in the same memory.
+  bool SharesBytes(const Tensor& other) const;
+  /// Whether the address is in the tensor's memory, in that of the 16 bits of a Widened tensor, or
+  /// in or of the bytes of a Lean one.
   bool Holds(const void* address) const;
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -98,12 +109,15 @@ class Tensor {
  private:
   void CheckType(DType wanted) const;
   void Widen() const;
+  /// Sets data_ where it is still to be made.
+  void Load() const;
   void CheckCount(size_t count) const;
 
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t count_ = 0;
-  // A Widened tensor has these two once its floats are read.
+  // A Widened tensor has these two once its floats are read. A Lean tensor that was not read has
+  // its LeanBytes as the owner, and no data.
   mutable void* data_ = nullptr;
   mutable std::shared_ptr<const void> owner_;
   std::shared_ptr<const Tensor> half_;

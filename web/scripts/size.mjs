@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1033e3, brotli: 312.5e3 };
-const OPERATORS_LIMIT = { raw: 929e3, brotli: 293.5e3 };
+const MAIN_LIMIT = { raw: 1039e3, brotli: 314.5e3 };
+const OPERATORS_LIMIT = { raw: 931e3, brotli: 294.5e3 };
 const TOOLS_LIMIT = { raw: 898e3, brotli: 281e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 

@@ -208,6 +208,25 @@ void VectorF32Pack(const ConvF32Weights& w, void* packed) {
   });
 }
 
+namespace {
+
+void VectorF32Unpack(const ConvF32Weights& w, const void* packed, size_t, void* to) {
+  const size_t block_floats = (Depth(w.layout) + 1) * kChannelBlock;
+  auto* out = static_cast<float*>(to);
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    const float* from = static_cast<const float*>(packed) + block * block_floats + lane;
+    ForEachWeight(w.layout, o,
+                  [&](size_t k, int64_t offset) { out[offset] = from[(k + 1) * kChannelBlock]; });
+  });
+}
+
+}  // namespace
+
+F32Unpack UnpackOf(void (*pack_weights)(const ConvF32Weights& weights, void* packed)) {
+  if (pack_weights == HalvesF32Pack) return HalvesF32Unpack;
+  return pack_weights == VectorF32Pack ? VectorF32Unpack : nullptr;
+}
+
 size_t VectorF32Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   if (IsPointwise(g)) return 16;

@@ -35,6 +35,7 @@ size_t VectorF32Workspace(const ConvGeometry& geometry);
 
 // These pack weights of 16 bits for the float kernel (float/halves.h).
 size_t HalvesF32PackedSize(const ConvF32Weights& weights);
+void HalvesF32Unpack(const ConvF32Weights& weights, const void* packed, size_t part, void* to);
 size_t HalvesF32Workspace(const ConvGeometry& geometry);
 
 // The float row that reads lines in place (vector_f32_lines.cpp), packed as vector_f32.cpp says.

@@ -45,6 +45,11 @@ namespace conv {
 void HalvesF32Pack(const ConvF32Weights& weights, void* packed);
 /// Whether all weights are finite.
 bool HalvesFit(const HalfWeights& weights);
+
+/// Writes the one tensor of the weights, as the model holds it, from its packed form.
+using F32Unpack = void (*)(const ConvF32Weights& weights, const void* packed, size_t, void* to);
+/// The inverse of a function that packs; nullptr for the reference row's, which nobody needs.
+F32Unpack UnpackOf(void (*pack_weights)(const ConvF32Weights& weights, void* packed));
 }  // namespace conv
 
 /// The order in which a row visits the output pixels.
@@ -67,6 +72,8 @@ struct ConvF32Kernel {
   void (*run)(const ConvF32Params* params);
   /// Whether the row packs ConvF32Weights::half as they are (float/halves.h).
   bool takes_halves() const { return pack_weights == conv::HalvesF32Pack; }
+  /// The inverse of pack_weights, or nullptr. It reads no pointers of the weights.
+  conv::F32Unpack unpack_weights() const { return conv::UnpackOf(pack_weights); }
 };
 
 struct ConvQ8Kernel {

@@ -52,6 +52,14 @@ void SetCode(uint8_t* codes, int32_t i, int32_t column, int32_t bits, int code) 
   }
 }
 
+/// The code of a column and of k = i within its block.
+int GetCode(const uint8_t* codes, int32_t i, int32_t column, int32_t bits) {
+  using namespace nbits;
+  if (bits == 8) return codes[i * kColumns + column];
+  const int both = codes[i / kStep * kStepBytes + column % 4 * kStep + i % kStep];
+  return both >> (column / 4 * 4) & 15;
+}
+
 /// Bytes of one row whose elements have `bytes` bytes, k padded to whole blocks.
 size_t PaddedDepth(const MatMulNBitsParams& p, size_t bytes) {
   const auto blocks = static_cast<size_t>(nbits::Blocks(p.k, p.block));
@@ -101,6 +109,30 @@ void Pack(const MatMulNBitsWeights& w, void* packed) {
           const bool inside = there && b * w.block + i < w.k;
           SetCode(codes, i, column, w.bits, inside ? CodeAt(from, i, w.bits) : zero);
         }
+      }
+    }
+  }
+}
+
+void Unpack(const MatMulNBitsWeights& w, const void* packed, size_t part, void* to) {
+  const int32_t blocks = Blocks(w.k, w.block);
+  const int32_t zeros = w.zero_points != nullptr ? 1 : 0;
+  const ptrdiff_t block_bytes = BlockBytes(w.block, zeros, w.bits);
+  const int64_t code_bytes = int64_t{w.block} * w.bits / 8;
+  for (int32_t n = 0; n < w.n; ++n) {
+    const int32_t column = n % kColumns;
+    for (int32_t b = 0; b < blocks; ++b) {
+      const uint8_t* from =
+          static_cast<const uint8_t*>(packed) + (int64_t{n / kColumns} * blocks + b) * block_bytes;
+      const int64_t at = int64_t{n} * blocks + b;
+      if (part == 1) {
+        std::memcpy(static_cast<float*>(to) + at, from + column * 4, 4);
+        continue;
+      }
+      uint8_t* codes = static_cast<uint8_t*>(to) + at * code_bytes;
+      for (int32_t i = 0; i < w.block; ++i) {
+        const int code = GetCode(from + HeaderBytes(zeros), i, column, w.bits);
+        codes[i * w.bits / 8] |= static_cast<uint8_t>(w.bits == 8 ? code : code << (i % 2 * 4));
       }
     }
   }

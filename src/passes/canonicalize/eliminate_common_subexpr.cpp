@@ -29,6 +29,7 @@ size_t Mix(size_t hash, std::string_view text) {
 /// Hashes the size and a few bytes: equal constants have equal hashes, and most others do not.
 size_t HashOf(const Tensor& tensor) {
   if (tensor.half()) return HashOf(*tensor.half());
+  if (tensor.lean()) return reinterpret_cast<uintptr_t>(tensor.lean());
   uint32_t ends[2] = {};
   const size_t bytes = tensor.bytes();
   const size_t count = std::min(bytes, sizeof(uint32_t));
@@ -52,9 +53,15 @@ size_t HashOf(const Node& node) {
 /// Whether the constant has values: a plan may have left them out.
 bool HasValues(const Tensor& tensor) { return tensor.half() || tensor.raw() != nullptr; }
 
+/// Whether two constants are equal. Lean ones are not read, since reading makes their bytes stay.
+bool SameConstant(const Tensor& a, const Tensor& b) {
+  if (a.lean() || b.lean()) return a.lean() == b.lean() && a.shape() == b.shape();
+  return HasValues(a) && HasValues(b) && a.SameBits(b);
+}
+
 bool SameInput(const Value* a, const Value* b) {
-  return a == b || (a && b && a->is_constant() && b->is_constant() && HasValues(a->constant) &&
-                    HasValues(b->constant) && a->constant.SameBits(b->constant));
+  return a == b ||
+         (a && b && a->is_constant() && b->is_constant() && SameConstant(a->constant, b->constant));
 }
 
 bool CanMerge(const Graph& graph, const Node& from, const Node& to) {

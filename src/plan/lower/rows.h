@@ -38,23 +38,29 @@ inline bool IsDepthwise(const ConvGeometry& geometry) {
   return geometry.groups == geometry.in_c && geometry.in_c == geometry.out_c && geometry.in_c > 1;
 }
 
+/// Float weights, or the lean constant that has their numbers, if `lean` is not null.
+struct FloatWeights : ConvF32Weights {
+  FloatWeights(const ConvF32Weights& weights, const Tensor* constant = nullptr)
+      : ConvF32Weights(weights), lean(constant) {}
+  const Tensor* lean;
+};
+
 /// Chooses the row for a float convolution; `tuning` as in PlanBuilder::Choose.
 const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometry& geometry,
                                    const std::string& tuning = {}, const HalfWeights& half = {});
 /// Chooses the row for products of two dynamic matrices, whose steps have no workspace for lines.
 const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder);
 /// The weights of a product or convolution: the constant's floats, or its 16 bits.
-ConvF32Weights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant,
-                         const float* bias);
+FloatWeights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant, const float* bias);
 /// The 16 bits of a constant's floats, if it has any.
 HalfWeights HalvesOf(const Tensor& constant);
 
 /// Adds a float convolution or matrix product with its epilogue; the output has layout `layout`.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const ConvF32Weights& weights, Layout layout, int input);
+                    const FloatWeights& weights, Layout layout, int input);
 /// Adds a float convolution with a given epilogue; inputs[1], if any, is the residual.
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
+                    const FloatWeights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue);
 /// Adds a depthwise float convolution without a residual; weights are [channels, 1, kernel_h,
 /// kernel_w], `bias` may be nullptr.

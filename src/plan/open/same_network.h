@@ -26,7 +26,7 @@ inline bool SameWiring(const Node& a, const Node& b) {
 }
 
 inline bool SameContents(const Tensor& a, const Tensor& b) {
-  return a.bytes() <= kComparedBytes ? a.SameBits(b) : a.raw() == b.raw();
+  return a.bytes() <= kComparedBytes ? a.SameBits(b) : a.SharesBytes(b);
 }
 
 /// Whether two specializations of a model are the same network, apart from types and from constants

@@ -31,6 +31,17 @@ uint16_t Raised(uint16_t half, int32_t up) {
   return static_cast<uint16_t>((half & 0x8000) | exponent << 10 | (mantissa & 1023));
 }
 
+/// The inverse of Raised.
+uint16_t Lowered(uint16_t half, int32_t up) {
+  const int32_t magnitude = half & 0x7fff;
+  const int32_t exponent = magnitude >> 10, mantissa = magnitude & 1023;
+  if (magnitude == 0 || up == 0) return half;
+  if (exponent > up) return static_cast<uint16_t>(half - (up << 10));
+  // It was a subnormal number, whose leading one is stored. One that still is has the exponent 0.
+  const int32_t whole = exponent > 0 ? (mantissa | 1024) >> (up - exponent + 1) : mantissa >> up;
+  return static_cast<uint16_t>((half & 0x8000) | whole);
+}
+
 }  // namespace
 
 bool HalvesFit(const HalfWeights& weights) {
@@ -63,6 +74,23 @@ void HalvesF32Pack(const ConvF32Weights& w, void* packed) {
     uint16_t* out = reinterpret_cast<uint16_t*>(bias + kChannelBlock) + lane;
     ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
       out[k * kChannelBlock] = Raised(w.half.data[offset], up);
+    });
+  });
+}
+
+void HalvesF32Unpack(const ConvF32Weights& w, const void* packed, size_t, void* to) {
+  const auto* header = static_cast<const HalvesHeader*>(packed);
+  const int32_t up = w.half.bfloat ? 0 : 112 - std::ilogb(header->factor);
+  const uint8_t* first = reinterpret_cast<const uint8_t*>(header + 1);
+  const auto block_bytes =
+      static_cast<size_t>(HalvesBlockBytes(static_cast<int32_t>(Depth(w.layout))));
+  auto* out = static_cast<uint16_t*>(to);
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    const uint16_t* from = reinterpret_cast<const uint16_t*>(first + block * block_bytes +
+                                                             kChannelBlock * sizeof(float)) +
+                           lane;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      out[offset] = Lowered(from[k * kChannelBlock], up);
     });
   });
 }

@@ -31,11 +31,42 @@ void AddDepthwiseF32Step(PlanBuilder& builder, const Node& node, const ConvGeome
 /// Weights of fewer bytes as floats stay in a cache, and are read faster as floats.
 constexpr size_t kLeastHalfBytes = 16384;
 
-ConvF32Weights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant,
-                         const float* bias) {
-  const HalfWeights half = HalvesOf(constant);
-  return {layout, half.data ? nullptr : constant.data<float>(), bias, half};
+FloatWeights WeightsOf(const ConvWeightsLayout& layout, const Tensor& constant, const float* bias) {
+  const Tensor* half = constant.half();
+  if (half && half->lean()) {
+    return {{layout,
+             nullptr,
+             bias,
+             {nullptr, static_cast<size_t>(half->count()), half->dtype() == DType::kBfloat16}},
+            half};
+  }
+  if (constant.lean()) return {{layout, nullptr, bias}, &constant};
+  const HalfWeights halves = HalvesOf(constant);
+  return {{layout, halves.data ? nullptr : constant.data<float>(), bias, halves}};
 }
+
+namespace {
+
+/// Points the weights at a tensor of floats or of 16 bits.
+void PointAt(ConvF32Weights& weights, const Tensor* bytes) {
+  if (weights.half.count > 0) {
+    weights.half.data = static_cast<const uint16_t*>(bytes->raw());
+  } else {
+    weights.data = bytes->data<float>();
+  }
+}
+
+const uint8_t* PackFloats(PlanBuilder& builder, const ConvF32Kernel& kernel,
+                          const FloatWeights& weights) {
+  const ConvF32Weights& plain = weights;
+  if (weights.lean == nullptr) return builder.Pack(kernel, plain);
+  const bool halves = weights.half.count > 0;
+  // The bits of weights that were widened for a row of floats stay beside it.
+  const auto unpack = halves == kernel.takes_halves() ? kernel.unpack_weights() : nullptr;
+  return builder.PackLean(kernel, plain, {{&weights.lean, 1}, PointAt, unpack});
+}
+
+}  // namespace
 
 HalfWeights HalvesOf(const Tensor& constant) {
   const Tensor* half = constant.half();
@@ -49,7 +80,8 @@ const ConvF32Kernel& ChooseConvF32(const PlanBuilder& builder, const ConvGeometr
   const HalfPacking packing = builder.options().halves;
   const bool stays = packing == HalfPacking::kStay ||
                      (packing == HalfPacking::kBySize && half.count * 4 >= kLeastHalfBytes);
-  const bool fits = half.data && stays && conv::HalvesFit(half);
+  // Lean weights are known to be finite.
+  const bool fits = half.count > 0 && stays && (half.data == nullptr || conv::HalvesFit(half));
   return builder.Choose(
       "conv_f32", ConvF32Kernels(),
       [&](const ConvF32Kernel& row) {
@@ -68,7 +100,7 @@ const ConvF32Kernel& ChooseProductF32(const PlanBuilder& builder) {
 }
 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const ConvF32Weights& weights, Layout layout, int input) {
+                    const FloatWeights& weights, Layout layout, int input) {
   const Epilogue epilogue = TakeEpilogue(builder, node, true);
   std::vector<int> inputs{input};
   if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual, layout));
@@ -77,11 +109,11 @@ void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& 
 }
 
 void AddConvF32Step(PlanBuilder& builder, const Node& node, const ConvGeometry& geometry,
-                    const ConvF32Weights& weights, const std::vector<int>& inputs, int output,
+                    const FloatWeights& weights, const std::vector<int>& inputs, int output,
                     const Epilogue& epilogue) {
   std::string tuning = TuningOf("conv_f32", geometry);
   const ConvF32Kernel& kernel = ChooseConvF32(builder, geometry, tuning, weights.half);
-  const uint8_t* packed = builder.Pack(kernel, weights);
+  const uint8_t* packed = PackFloats(builder, kernel, weights);
   auto& step = builder.Add<ConvF32Step>(node, kernel.name, inputs, {output});
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
@@ -115,7 +147,7 @@ bool LowerConv(PlanBuilder& builder, const Node& node) {
                         bias_data, input, output, epilogue, half);
     return true;
   }
-  const ConvF32Weights source =
+  const FloatWeights source =
       WeightsOf(OihwLayout(geometry->out_c, geometry->in_c / geometry->groups, geometry->kernel_h,
                            geometry->kernel_w, geometry->groups),
                 *weights, bias_data);

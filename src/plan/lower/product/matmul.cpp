@@ -33,7 +33,7 @@ bool LowerGemm(PlanBuilder& builder, const Node& node) {
   if (c && !(c->count() == out[1] && (c->rank() < 2 || c->dim(0) == 1))) return false;
   const ConvGeometry geometry = MatMulGeometry(out[0], k, out[1]);
   if (!FitsInt32(geometry)) return false;
-  const ConvF32Weights weights =
+  const FloatWeights weights =
       WeightsOf(MatrixLayout(k, out[1], transposed), *b, c ? c->data<float>() : nullptr);
   AddConvF32Step(builder, node, geometry, weights, Layout::kPlain, builder.In(node.inputs[0]));
   return true;
@@ -48,7 +48,7 @@ bool LowerMatMul(PlanBuilder& builder, const Node& node) {
   if (count == 0 || b->count() == 0) return false;
   const ConvGeometry geometry = MatMulGeometry(count / k, k, b->dim(1));
   if (!FitsInt32(geometry)) return false;
-  const ConvF32Weights weights = WeightsOf(MatrixLayout(k, b->dim(1), false), *b, nullptr);
+  const FloatWeights weights = WeightsOf(MatrixLayout(k, b->dim(1), false), *b, nullptr);
   AddConvF32Step(builder, node, geometry, weights, Layout::kPlain, builder.In(node.inputs[0]));
   return true;
 }

@@ -2,12 +2,21 @@
 // among the extended operators, which a model with this operator loads for packing.
 #include "plan/lower/product/matmul_nbits.h"
 
+#include "kernels/matmul_nbits/pack.h"
 #include "kernels/variant/kernel.h"
 #include "ops/matrix/matmul_nbits.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/rows.h"
 
 namespace requant {
+namespace {
+
+void PointAt(MatMulNBitsWeights& weights, const Tensor* bytes) {
+  weights.codes = bytes[0].data<uint8_t>();
+  weights.scales = bytes[1].data<float>();
+}
+
+}  // namespace
 
 bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   const Value* a = node.inputs[0];
@@ -34,16 +43,22 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
       "matmul_nbits", MatMulNBitsKernels(), [integer, relaxed](const MatMulNBitsKernel& row) {
         return row.integer == integer && IsUsable(row, relaxed);
       });
-  const MatMulNBitsWeights weights{
+  MatMulNBitsWeights weights{
       params.k,
       params.n,
       params.block,
       params.bits,
-      node.constant(1)->data<uint8_t>(),
-      node.constant(2)->data<float>(),
+      nullptr,
+      nullptr,
       params.has_zero_points != 0 ? node.constant(3)->data<uint8_t>() : nullptr};
-  const uint8_t* packed = builder.Pack(kernel, weights);
-  params.weights = packed;
+  const Tensor* constants[] = {node.constant(1), node.constant(2)};
+  if (constants[0]->lean() && constants[1]->lean()) {
+    params.weights = builder.PackLean(kernel, weights, {constants, PointAt, nbits::Unpack});
+  } else {
+    weights.codes = constants[0]->data<uint8_t>();
+    weights.scales = constants[1]->data<float>();
+    params.weights = builder.Pack(kernel, weights);
+  }
   const int input = builder.In(a);
   const int output = builder.Out(node.outputs[0]);
   auto& step = builder.Add<MatMulNBitsStep>(node, kernel.name, {input}, {output});
