@@ -1,12 +1,13 @@
-// Few bits of the ImageNet networks of ../shared, reconstructed and trained on 600 photos without labels (photos.mjs)
+// Few bits of the ImageNet networks of ../shared, rounded in turn and trained on 600 photos without labels (photos.mjs)
 // and measured on the 100 test images. Prints Markdown.
 //
 //   node tests/bench/photos_accuracy.mjs [--networks a,b] [--rows REGEX] [--photos N] [--steps N] [--batch N]
-//     [--epochs N] [--rate X] [--judge N]
+//     [--epochs N] [--rate X] [--judge N] [--config JSON] [--options JSON: of train()]
 //
-// Each row is quantized with block reconstruction (--steps of --batch photos per block), and then, with --epochs, trained
-// to give the answers of the float network on the same photos and their mirror images. --judge N keeps the last N photos
-// away from both and measures on them instead, for decisions about the method, which must not be made on the test images.
+// Each row is quantized with sequential_rounding, or by --config (an object in JSON; methods that learn take --steps of
+// --batch photos), and then, with --epochs, trained to give the answers of the float network on the same photos and their
+// mirror images. --judge N keeps the last N photos away from both and measures on them instead, for decisions about the
+// method, which must not be made on the test images.
 
 import { parseArgs } from 'node:util';
 import { InferenceSession, loadModel, quantize, train } from 'requant';
@@ -31,7 +32,7 @@ const { values } = parseArgs({
 });
 const number = (name) => Number(values[name]);
 
-const RECOVER = ['round_weights', 'bias_correction', 'block_reconstruction'];
+const RECOVER = ['round_weights', 'bias_correction', 'sequential_rounding'];
 /** Bits of the weights and activations, and whether the first and the last layer keep eight. */
 const ROWS = [
   { name: 'W4A8', weights: 4, activations: 8 },
@@ -69,7 +70,7 @@ function score(answers, float) {
   return `${accuracy} | ${((100 * same) / answers.length).toFixed(1)} %`;
 }
 
-console.log('| network | bits | reconstructed: right | same | trained: right | same | seconds | |');
+console.log('| network | bits | quantized: right | same | trained: right | same | seconds | |');
 console.log('| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |');
 for (const network of networks.filter(({ name }) => values.networks.split(',').includes(name))) {
   const { test } = dataOf(network);
