@@ -149,7 +149,7 @@ describe('the weights of a file', () => {
       const held = (await liveBytes()) - begin;
       assert.ok(held < 1.01 * BYTES, `${held} bytes`);
       const weights = steps.filter(({ phase }) => phase === 'weights').at(-1);
-      // What is in memory need not be read.
+      // Bytes that are in memory need not be read.
       const read = source === file ? undefined : { phase: 'weights', done: BYTES, total: BYTES };
       assert.deepEqual(weights, read);
       forms.push(model.toOnnx());

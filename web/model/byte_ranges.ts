@@ -52,12 +52,11 @@ export interface RangeSink {
 const HEAD = 1024;
 const PIECE = 8 << 20;
 
-/** Reads `size` bytes at `offset`, or those that are there. */
+/** Reads `size` bytes at `offset`, or those that are there. They are valid until the next call. */
 type ReadAt = (offset: number, size: number) => Uint8Array | Promise<Uint8Array>;
 
 async function readPieces(
-  readAt: ReadAt,
-  total: number,
+  { size: total, readAt }: RandomFile,
   ranges: readonly ByteRange[],
   sink: RangeSink,
   signal: AbortSignal | undefined,
@@ -110,36 +109,13 @@ export async function withFile<T>(
   const file = await open(path).catch(failed);
   try {
     const { size } = await file.stat().catch(failed);
+    let buffer = new Uint8Array(0);
     const readAt = async (offset: number, length: number) => {
-      const buffer = new Uint8Array(length);
+      if (buffer.length < length) buffer = new Uint8Array(length);
       const { bytesRead } = await file.read(buffer, 0, length, offset).catch(failed);
       return buffer.subarray(0, bytesRead);
     };
     return await action({ size, readAt });
-  } finally {
-    await file.close();
-  }
-}
-
-async function readFileRanges(
-  path: string,
-  ranges: readonly ByteRange[],
-  sink: RangeSink,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const { open } = await importNode<typeof import('node:fs/promises')>('fs/promises');
-  const failed = (error: unknown) => {
-    throw loadFailed(path, error, signal);
-  };
-  const file = await open(path).catch(failed);
-  try {
-    const { size } = await file.stat().catch(failed);
-    const buffer = new Uint8Array(PIECE);
-    const readAt = async (offset: number, length: number) => {
-      const { bytesRead } = await file.read(buffer, 0, length, offset).catch(failed);
-      return buffer.subarray(0, bytesRead);
-    };
-    await readPieces(readAt, size, ranges, sink, signal);
   } finally {
     await file.close();
   }
@@ -194,15 +170,9 @@ export async function readRanges(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const source = await openBytes(given, signal);
-  if ('path' in source) return readFileRanges(source.path, ranges, sink, signal);
-  if ('bytes' in source) {
-    const { size, readAt } = fileOf(source.bytes);
-    return readPieces(readAt, size, ranges, sink, signal);
-  }
-  if ('blob' in source) {
-    const { size, readAt } = fileOfBlob(source.blob, signal);
-    return readPieces(readAt, size, ranges, sink, signal);
-  }
+  const read = (file: RandomFile) => readPieces(file, ranges, sink, signal);
+  if ('bytes' in source) return read(fileOf(source.bytes));
+  if ('blob' in source || 'path' in source) return withFile(source, signal, read);
   const { response, what } = source;
   const failed = (error: unknown) => loadFailed(what, error, signal);
   if (response.body) {
@@ -213,6 +183,5 @@ export async function readRanges(
       throw failed(error);
     }),
   );
-  const { size, readAt } = fileOf(bytes);
-  return readPieces(readAt, size, ranges, sink, signal);
+  return read(fileOf(bytes));
 }

@@ -1,7 +1,8 @@
 // Takes the large weights out of an ONNX file, so that they reach the core's memory one by one: each can then be given
 // back alone, and a file on a disk is never in JavaScript's memory as a whole.
 //
-// What remains of the file is a model whose weights lie in another file, which is the file itself. Field numbers:
+// The rest of the file is a model whose weights lie in an external file, and this external file is the file itself. The
+// field numbers are those of
 // https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 
 import { throwIfAborted } from '../base/abort.js';
