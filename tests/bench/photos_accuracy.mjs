@@ -10,9 +10,10 @@
 // method, which must not be made on the test images.
 
 import { parseArgs } from 'node:util';
-import { InferenceSession, loadModel, quantize, train } from 'requant';
+import { loadModel, quantize, train } from 'requant';
 import { augmented, feedsOf } from 'requant/dataset';
-import { argmax, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { answersOf, part } from './answers.mjs';
 import { edgesOf } from './networks.mjs';
 import { photosOf } from './photos.mjs';
 
@@ -39,27 +40,6 @@ const ROWS = [
   { name: 'W4A8, edges W8', weights: 4, activations: 8, edges: true },
   { name: 'W4A4, edges W8A8', weights: 4, activations: 4, edges: true },
 ];
-
-const part = (samples, begin, end) => ({
-  length: end - begin,
-  async *[Symbol.asyncIterator]() {
-    let index = 0;
-    for await (const sample of samples) {
-      if (index >= end) return;
-      if (index++ >= begin) yield sample;
-    }
-  },
-});
-
-async function answersOf(candidate, images) {
-  const session = await InferenceSession.create(candidate);
-  const answers = [];
-  for await (const { feeds, label } of images) {
-    answers.push([argmax(Object.values(await session.run(feeds))[0].data), label]);
-  }
-  await session.release();
-  return answers;
-}
 
 function score(answers, float) {
   const right = (list) => list.filter(([answer, label]) => answer === label).length;

@@ -24,6 +24,7 @@ import { InferenceSession, loadModel, quantize } from 'requant';
 import { feedsOf, take } from 'requant/dataset';
 import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
 import { movedImages } from '../node/moved_images.mjs';
+import { part } from './answers.mjs';
 import { edgesOf } from './networks.mjs';
 import { photosOf } from './photos.mjs';
 
@@ -143,19 +144,6 @@ async function answersOf(session, images) {
   }
   return answers;
 }
-
-async function* between(samples, begin, end) {
-  let index = 0;
-  for await (const sample of samples) {
-    if (index >= begin && index < end) yield sample;
-    index++;
-  }
-}
-
-const part = (samples, begin, end) => ({
-  length: end - begin,
-  [Symbol.asyncIterator]: () => between(samples, begin, end),
-});
 
 /** The images for calibration, and those for measuring. */
 async function imagesOf(network) {

@@ -10,9 +10,10 @@
 // every epoch.
 
 import { parseArgs } from 'node:util';
-import { InferenceSession, loadModel, quantize, train } from 'requant';
+import { loadModel, quantize, train } from 'requant';
 import { augmented, feedsOf, take } from 'requant/dataset';
-import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { answersOf } from './answers.mjs';
 import { edgesOf } from './networks.mjs';
 
 const { values } = parseArgs({
@@ -75,17 +76,7 @@ const scales = { calibration: feedsOf(take(calibration, 128)) };
 // them.
 const other = cifarImages(network, 'train_jpeg_5k');
 
-async function answersOf(candidate, images = test) {
-  const session = await InferenceSession.create(candidate);
-  const answers = [];
-  for await (const { feeds, label } of images) {
-    answers.push([argmax(Object.values(await session.run(feeds))[0].data), label]);
-  }
-  await session.release();
-  return answers;
-}
-
-const float = await answersOf(model);
+const float = await answersOf(model, test);
 const floatOther = await answersOf(model, other);
 const rightOf = (answers) => answers.filter(([answer, label]) => answer === label).length;
 const sameAs = (answers) =>
@@ -124,7 +115,7 @@ for (const row of table.filter((one) => new RegExp(values.rows).test(one.name)))
     },
   });
   const seconds = (performance.now() - start) / 1000;
-  const [before, after] = [await answersOf(quantized), await answersOf(trained)];
+  const [before, after] = [await answersOf(quantized, test), await answersOf(trained, test)];
   console.log(
     `| ${row.name} | ${rightOf(before)} | ${rightOf(after)} (${rightOf(after) - rightOf(float)}) | ` +
       `${(100 * sameAs(after)).toFixed(1)} % | ${beyond(await answersOf(quantized, other))} | ` +
