@@ -17,8 +17,7 @@
 namespace requant {
 namespace {
 
-// Megabytes of kept samples: of those that the options ask for, and of others.
-constexpr int64_t kAskedMegabytes = 512, kKeptMegabytes = 96;
+constexpr int64_t kKeptMegabytes = 96;  // of kept samples that nobody asked for
 constexpr int64_t kSamplesOfAnalysis = 8;
 
 /// 4 log2 of the root mean square of what is not 0, over some thousand values; nothing for zeros.
@@ -54,7 +53,7 @@ Tensor ChannelsFirst(const Tensor& tensor) {
 
 /// The bytes that kept samples may take.
 size_t RoomOfSamples(const QuantizeOptions& options) {
-  const int64_t own = options.recover_samples > 0 ? kAskedMegabytes : kKeptMegabytes;
+  const int64_t own = options.recover_samples > 0 ? kRecoverMegabytes : kKeptMegabytes;
   const int64_t asked = options.recover_memory;
   return static_cast<size_t>(asked > 0 ? asked : own) << 20;
 }

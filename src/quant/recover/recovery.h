@@ -23,6 +23,10 @@
 
 namespace requant {
 
+/// Megabytes for samples that somebody asked for, and for the values between two blocks, unless the
+/// option recoverMemory says otherwise.
+constexpr int64_t kRecoverMegabytes = 512;
+
 struct LayerNoise;    // recover/weights/layer_weights.h
 struct LayerWeights;  // recover/weights/layer_weights.h
 

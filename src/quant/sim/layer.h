@@ -13,8 +13,8 @@
 
 namespace requant {
 
-/// What one group of an image's channels reads and writes: the columns of `x` [k][pixels] and of
-/// `y` [rows of a group][pixels] belong together.
+/// The inputs and outputs of one group of channels of an image: the columns of `x` [k][pixels] and
+/// of `y` [rows of a group][pixels] belong together.
 struct LayerPixels {
   int64_t group, pixels;
   MatrixView x, y;

@@ -7,7 +7,6 @@
 namespace requant {
 namespace {
 
-constexpr int64_t kMegabytes = 512;
 constexpr size_t kSamplesOfStep = 8;  // samples that one step admits or prepares
 
 size_t BytesOf(const Values& values) {
@@ -43,8 +42,8 @@ void BlockJob::Leave(const Block& block) { (void)block; }
 FinishProgress BlockJob::Step() {
   if (room_.empty() || block_ >= blocks_.size()) return Progress(true);
   const Block& block = blocks_[block_];
-  if (Admit(block)) {
-  } else if (next_.size() < count()) {
+  if (Admit(block)) return Progress(false);
+  if (next_.size() < count()) {
     Prepare(block);
   } else if (block.layers.empty() || iteration_ >= iterations_) {
     if (!block.layers.empty()) End(block);
@@ -75,7 +74,7 @@ void BlockJob::CountSamples() {
     return;
   }
   const int64_t asked = context_.options.recover_memory;
-  const auto memory = static_cast<size_t>(asked > 0 ? asked : kMegabytes) << 20;
+  const auto memory = static_cast<size_t>(asked > 0 ? asked : kRecoverMegabytes) << 20;
   Values values = simulator_.Start(context_.samples[0]);
   size_t before = BytesOf(values);
   for (const Block& block : blocks_) {
@@ -146,6 +145,14 @@ double BlockJob::Loss(const Block& block, size_t begin, size_t end, size_t strid
     }
   }
   return total / static_cast<double>(std::max<size_t>(1, samples));
+}
+
+size_t BlockJob::RunTo(const Block& block, const Node* node, Values& values) {
+  size_t at = block.begin;
+  for (; simulator_.nodes()[at] != node; ++at) {
+    simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
+  }
+  return at;
 }
 
 /// Computes the values after the block, in float and quantized.

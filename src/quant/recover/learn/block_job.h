@@ -39,7 +39,7 @@ class BlockJob : public RecoveryJob {
   /// Mean over samples of the squared error of the block's outputs, over every `stride`-th sample
   /// from `begin` on, before `end`.
   double Loss(const Block& block, size_t begin, size_t end, size_t stride = 1);
-  /// The same over the samples that judge.
+  /// Loss() over the samples that judge.
   double HeldOutLoss(const Block& block) {
     return judges() > 0 ? Loss(block, kJudgeEvery - 1, count(), kJudgeEvery)
                         : Loss(block, 0, count());
@@ -52,6 +52,9 @@ class BlockJob : public RecoveryJob {
   bool Judges(size_t sample) const {
     return judges() > 0 && sample % kJudgeEvery == kJudgeEvery - 1;
   }
+  /// Runs the quantized network inside of the block up to a node of it, from the inputs of a sample
+  /// in `values`; returns the node's index.
+  size_t RunTo(const Block& block, const Node* node, Values& values);
   /// The index of the `at`-th sample that is learned from.
   size_t Learned(size_t at) const { return judges() > 0 ? at + at / (kJudgeEvery - 1) : at; }
   int64_t iteration() const { return iteration_; }

@@ -20,10 +20,7 @@ class EmpiricalBias : public BlockJob {
     for (const Node* node : block.layers) {
       Values values = grid_[sample];
       Tape tape(simulator_);
-      size_t at = block.begin;
-      for (; simulator_.nodes()[at] != node; ++at) {
-        simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
-      }
+      const size_t at = RunTo(block, node, values);
       tape.Forward(values, at, at + 1);
       const Tensor& wanted = real.at(node->outputs[0]);
       // Clipping by the range is no error of the mean.

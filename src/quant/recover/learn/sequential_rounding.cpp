@@ -19,8 +19,8 @@
 namespace requant {
 namespace {
 
-/// A matrix of k x k doubles for each group would take too much memory beyond this k.
-constexpr int64_t kMostInputs = 4096;
+/// The longest row, and the most elements of the k x k matrices of all groups (128 MB).
+constexpr int64_t kMostInputs = 4096, kMostSquares = int64_t{1} << 24;
 
 /// The sums of one group over all pixels of all samples.
 struct GroupSums {
@@ -131,17 +131,16 @@ class SequentialRounding : public BlockJob {
   bool Works(const Block& block) {
     if (block.layers.size() != 1) return false;
     const Node& node = *block.layers[0];
+    const WeightMatrix& view = simulator_.Math(&node)->view();
     return !node.Is(Op::kConvTranspose) && !ConfigOf(node).exotic_weight() &&
-           simulator_.Math(&node)->view().k <= kMostInputs;
+           view.k <= kMostInputs && view.groups * view.k * view.k <= kMostSquares;
   }
 
-  /// What the quantized layer reads.
+  /// Computes the input that the quantized layer reads.
   Tensor InputOnGrid(const Block& block, size_t sample) {
     const Node& node = *block.layers[0];
     Values values = grid_[sample];
-    for (size_t at = block.begin; simulator_.nodes()[at] != &node; ++at) {
-      simulator_.Run(values, SimMode::kQuantized, at, at + 1, false);
-    }
+    RunTo(block, &node, values);
     const Tensor& x = values.at(node.inputs[0]);
     const TensorQuantizationConfig* grid = simulator_.ReadGrid(node, 0);
     return grid ? FakeQuantizeTensor(x, *grid) : x;

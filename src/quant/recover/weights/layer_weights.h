@@ -29,7 +29,7 @@ struct LayerWeights {
   bool centered = false;
 };
 
-/// What decides one weight of a row after the other.
+/// A lattice decides one weight of a row after the other.
 struct Lattice {
   std::vector<size_t> order;   // of the weights
   std::vector<double> factor;  // R, upper triangular, in that order; empty for constant inputs
