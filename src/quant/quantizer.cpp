@@ -84,7 +84,7 @@ struct Quantizer::Impl {
   void Prepare(FloatModel model);
   FinishProgress Analyze();
   RecoveryContext Context() {
-    return {graph, record, options, calibrated.samples, baking->biases()};
+    return {graph, record, options, calibrated.samples, baking->biases(), &baking->narrow()};
   }
 
   const QuantizeOptions options;

@@ -28,7 +28,7 @@ describe('the core reads every option by its row', () => {
   // What web/quantize/parse_config.ts translates.
   const translated = [
     ...['target', 'operatorTypes', 'operators', 'recover', 'scales'],
-    'integerNormalizations', // an option of operators, for all of them
+    ...['integerNormalizations', 'narrowWeights'], // options of operators, for all of them
   ];
   const without = (table, ...names) => Object.keys(table).filter((name) => !names.includes(name));
   const quantRows = (...macros) =>

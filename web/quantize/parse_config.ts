@@ -106,6 +106,7 @@ export function parseConfig(
     operatorTypes = {},
     operators = {},
     integerNormalizations,
+    narrowWeights,
     recover,
     scales,
     ...rest
@@ -137,7 +138,7 @@ export function parseConfig(
     return { pattern, regex, options: parseOperator(value, name, true) };
   });
   const own = parseOperator(
-    withoutUndefined({ activations, weights, integerNormalizations }),
+    withoutUndefined({ activations, weights, integerNormalizations, narrowWeights }),
     'config',
   );
   const preset: QuantizeConfig = target === undefined ? {} : targets[target];

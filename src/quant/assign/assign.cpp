@@ -48,10 +48,7 @@ class Assigner {
   OperatorQuantization& Op(const Node& node) { return record_.operators.at(node.name); }
 
   const OperatorSettings& SettingsOf(const Node& node) const {
-    const auto by_name = options_.by_name.find(node.name);
-    if (by_name != options_.by_name.end()) return by_name->second;
-    const auto by_type = options_.by_type.find(node.op_type);
-    return by_type != options_.by_type.end() ? by_type->second : options_.global;
+    return options_.Of(node.name, node.op_type);
   }
 
   static void CheckOperator(const OperatorSettings& settings, const std::string& where) {

@@ -11,53 +11,11 @@
 #include "quant/bake/warn_of_scales.h"
 #include "quant/calibrate/flat_ends.h"
 #include "quant/grid/affine.h"
-#include "quant/grid/simple_multipliers.h"
 #include "quant/grid/simple_sums.h"
 #include "quant/recover/weights/layer_weights.h"
 #include "quant/weights/weights.h"
 
 namespace requant {
-namespace {
-
-void CheckGivenOffsets(const TensorQuantizationConfig& config) {
-  for (const int32_t offset : config.offset) {
-    if (offset >= config.quant_min && offset <= config.quant_max &&
-        (!config.symmetric() || offset == 0)) {
-      continue;
-    }
-    const std::string why =
-        config.symmetric()
-            ? std::string("' is not 0, but its grid is symmetric")
-            : StrCat("' is none of its integers ", config.quant_min, "..", config.quant_max);
-    Fail(ErrorCode::kInvalidQuantization,
-         StrCat("the given zero point ", offset, " of '", config.value, why),
-         {.node = config.node,
-          .value = config.value,
-          .hint = "choose the same symmetric / signed settings as where the scale comes from"});
-  }
-}
-
-LayerNoise Applied(const RecoveryRow& row, LayerWeights& layer) {
-  LayerNoise noise;
-  row.layer(layer, noise);
-  return noise;
-}
-
-/// Signs of values that are never negative lie one step too low: -s and s for 0 and 2 s. The bias
-/// makes up for that, but for the zeros around an image.
-void AddMeanOfSigns(const WeightMatrix& view, const TensorQuantizationConfig& weights, double step,
-                    std::vector<double>& bias) {
-  bias.resize(static_cast<size_t>(view.rows));
-  for (int64_t row = 0; row < view.rows; ++row) {
-    int64_t sum = 0;
-    for (int64_t column = 0; column < view.k; ++column) {
-      sum += weights.baked.AsInt64(view.At(row, column));
-    }
-    bias[static_cast<size_t>(row)] += step * weights.ScaleOfRow(row) * static_cast<double>(sum);
-  }
-}
-
-}  // namespace
 
 void Baking::Gain::Add(const LayerNoise& noise) {
   if (!(noise.signal > 0)) return;
@@ -131,6 +89,14 @@ FinishProgress Baking::Step() {
 }
 
 void Baking::RecordGains() {
+  if (options_.AsksForNarrow() && (narrow_.empty() || seen_.samples.empty())) {
+    record_.warnings.push_back(
+        StrCat("the option narrowWeights has no effect: ",
+               narrow_.empty() ? "no layer has symmetric weights of 8 bits, an input of 8 bits and "
+                                 "scales that nobody gave"
+                               : "there are no samples to measure on"));
+    narrow_.clear();
+  }
   for (const RecoveryStage stage : {RecoveryStage::kRound, RecoveryStage::kCorrect}) {
     for (const RecoveryRow* row : methods_.At(stage)) {
       const Gain& gain = gains_[row];
@@ -158,6 +124,24 @@ void Baking::SetScale(TensorQuantizationConfig& config, const std::vector<Range>
     config.scale.push_back(affine.scale);
     config.offset.push_back(affine.offset);
     config.threshold = affine.threshold;
+  }
+}
+
+void Baking::CheckGivenOffsets(const TensorQuantizationConfig& config) {
+  for (const int32_t offset : config.offset) {
+    if (offset >= config.quant_min && offset <= config.quant_max &&
+        (!config.symmetric() || offset == 0)) {
+      continue;
+    }
+    const std::string why =
+        config.symmetric()
+            ? std::string("' is not 0, but its grid is symmetric")
+            : StrCat("' is none of its integers ", config.quant_min, "..", config.quant_max);
+    Fail(ErrorCode::kInvalidQuantization,
+         StrCat("the given zero point ", offset, " of '", config.value, why),
+         {.node = config.node,
+          .value = config.value,
+          .hint = "choose the same symmetric / signed settings as where the scale comes from"});
   }
 }
 
@@ -224,70 +208,6 @@ void Baking::Activate() {
   }
   SimplifySums(graph_, record_, [this](int index) { return Given(index); });
   WarnOfScales(seen_.slots, options_, record_);
-}
-
-void Baking::QuantizeLayer(const Node& node, const OperatorQuantization& op) {
-  const TensorQuantizationConfig& input = record_.Root(op.inputs[0]);
-  const double input_scale = static_cast<double>(input.scale[0]);
-  // Sums with 16-bit codes on one side are multiplied in float64, so that no scale is too small.
-  const bool wide = input.wide() || (!op.float_output && record_.Root(op.outputs[0]).wide());
-  const double output_scale =
-      op.float_output || wide ? 0 : static_cast<double>(record_.Root(op.outputs[0]).scale[0]);
-  TensorQuantizationConfig& config =
-      Config(op.inputs[static_cast<size_t>(WeightSlot(node, op.rule))]);
-  const Tensor& weights = node.inputs[1]->constant;
-  const WeightMatrix view = ViewWeights(node, op.rule);
-  const int bias_slot = BiasSlot(node, op.rule);
-  std::vector<double> bias;
-  if (bias_slot >= 0) bias = ReadBias(node.constant(static_cast<size_t>(bias_slot)), view.rows);
-  const auto found = seen_.moments.find(node.name);
-  const InputMoments* inputs =
-      found != seen_.moments.end() && found->second->count() > 0 ? found->second.get() : nullptr;
-  double unit = 0;  // of scales with simple multipliers
-  if (options_.Gives(config)) {
-    const FixedScale fixed = config.observer == kGiven ? FixedScale{config.scale, config.offset}
-                                                       : options_.scales.at(config.value);
-    const size_t channels = config.per_channel() ? static_cast<size_t>(view.scales) : 1;
-    if (fixed.scale.size() != channels) {
-      Fail(ErrorCode::kInvalidQuantization,
-           StrCat(fixed.scale.size(), " scales were given for '", config.value, "', ", channels,
-                  " are needed"),
-           {.node = node.name, .value = config.value});
-    }
-    config.scale = fixed.scale;
-    config.offset = fixed.offset;
-    config.offset.resize(channels, 0);
-    config.observer = kGiven;
-    CheckGivenOffsets(config);
-  } else {
-    // Layers that are simulated in float have no accumulators that the scales must suit.
-    ScaleWeights(weights, view, input_scale, op.simulated ? 0 : output_scale,
-                 op.simulated ? std::vector<double>() : bias, config, inputs);
-    if (!op.float_output) {
-      unit = SimplifyMultipliers(input_scale, record_.Root(op.outputs[0]), config);
-    }
-  }
-  Transit(config.state, QuantizationState::kActivated, node.name);
-
-  // Error feedback needs evenly spaced codes.
-  std::vector<const RecoveryRow*> rounding;
-  std::vector<const RecoveryRow*> correcting;
-  if (inputs && !config.exotic_weight()) rounding = methods_.At(RecoveryStage::kRound);
-  if (inputs && bias_slot >= 0) correcting = methods_.At(RecoveryStage::kCorrect);
-  if (rounding.empty()) config.baked = QuantizeParameter(weights, config);
-  for (const RecoveryRow* row : rounding) {
-    LayerWeights work{weights, *inputs, config, bias, unit, !correcting.empty()};
-    gains_[row].Add(Applied(*row, work));
-  }
-  for (const RecoveryRow* row : correcting) {
-    LayerWeights work{weights, *inputs, config, bias, unit, true};
-    gains_[row].Add(Applied(*row, work));
-  }
-  if (bias_slot >= 0 && input.bipolar() && input.threshold != 0) {
-    AddMeanOfSigns(view, config, input_scale, bias);
-  }
-  biases_[node.name] = std::move(bias);
-  if (found != seen_.moments.end()) found->second.reset();  // the matrices are large
 }
 
 /// Constant operands of Add and Mul: their own range, known exactly.

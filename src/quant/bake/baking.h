@@ -17,6 +17,7 @@
 #include "quant/config/record.h"
 #include "quant/config/settings.h"
 #include "quant/recover/recovery.h"
+#include "quant/recover/weights/narrow_weights.h"
 
 namespace requant {
 
@@ -33,6 +34,8 @@ class Baking {
   bool finished() const { return finished_; }
   /// The biases by layer.
   std::map<std::string, std::vector<double>>& biases() { return biases_; }
+  /// The layers whose weights may have 7 bits, once it is finished.
+  std::vector<NarrowLayer>& narrow() { return narrow_; }
   /// Makes integers of the biases. Call it after recovery.
   void Finish();
 
@@ -50,9 +53,17 @@ class Baking {
   bool Given(int index) { return options_.Gives(Config(index)); }
   void MakeChooser();
   void Activate();
+  /// Throws kInvalidQuantization for given zero points that the config's grid cannot have.
+  static void CheckGivenOffsets(const TensorQuantizationConfig& config);
   void SetGiven(TensorQuantizationConfig& config) const;
   void SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges);
+  // quantize_layer.cpp
+  struct Layer;
+  struct Rounded;
   void QuantizeLayer(const Node& node, const OperatorQuantization& op);
+  void SetGivenWeights(const Layer& layer, TensorQuantizationConfig& config) const;
+  Rounded Round(const Layer& layer, TensorQuantizationConfig config) const;
+  static LayerNoise WeightNoise(const Layer& layer, const Rounded& rounded);
   void QuantizeOperands(const Node& node, const OperatorQuantization& op);
   void RecordGains();
 
@@ -66,6 +77,7 @@ class Baking {
   std::set<int> chosen_;  // configs whose ranges it finds
   size_t next_node_ = 0;
   std::map<const RecoveryRow*, Gain> gains_;
+  std::vector<NarrowLayer> narrow_;
   std::map<std::string, std::vector<double>> biases_;
   bool finished_ = false;
 };

@@ -108,6 +108,7 @@ void Calibration::PlanObservers() {
     by_channel_.emplace(value->name, ChannelRanges(axis));
   }
   if (options_.analyze) wanted_samples_ = std::max(wanted_samples_, kSamplesOfAnalysis);
+  if (options_.AsksForNarrow()) wanted_samples_ = std::max(wanted_samples_, kSamplesOfNarrowing);
   samples_.assign(static_cast<size_t>(first_pass_) + static_cast<size_t>(passes), 0);
   for (const auto& [value, fixed] : options_.scales) {
     if (graph_.FindValue(value) == nullptr) {
@@ -130,7 +131,10 @@ void Calibration::MakeChannels(int index, Watch& watch, size_t count) {
 }
 
 void Calibration::PlanMoments() {
-  if (!methods_.Any(RecoveryStage::kRound) && !methods_.Any(RecoveryStage::kCorrect)) return;
+  if (!methods_.Any(RecoveryStage::kRound) && !methods_.Any(RecoveryStage::kCorrect) &&
+      !options_.AsksForNarrow()) {
+    return;
+  }
   for (const auto& node : graph_.nodes()) {
     const OperatorQuantization& op = record_.operators.at(node->name);
     if (!op.quantized || WeightSlot(*node, op.rule) < 0) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -79,6 +80,18 @@ struct QuantizeOptions {
 #include "quant/options.inc"
   bool analyze = false;  // set QuantizationRecord::analysis
 
+  /// The settings of an operator: those of its name, or else of its type, or else of all.
+  const OperatorSettings& Of(const std::string& name, const std::string& type) const {
+    if (const auto named = by_name.find(name); named != by_name.end()) return named->second;
+    const auto typed = by_type.find(type);
+    return typed != by_type.end() ? typed->second : global;
+  }
+  /// Whether layers may get weights of 7 bits.
+  bool AsksForNarrow() const {
+    const auto asks = [](const auto& named) { return named.second.narrow_weights > 0; };
+    return global.narrow_weights > 0 || std::any_of(by_type.begin(), by_type.end(), asks) ||
+           std::any_of(by_name.begin(), by_name.end(), asks);
+  }
   /// Whether the scale of a slot is given, to the slot or to its value.
   bool Gives(const TensorQuantizationConfig& config) const {
     return config.observer == kGiven || scales.contains(config.value);

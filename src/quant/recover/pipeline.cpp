@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "quant/recover/weights/narrow_weights.h"
 
 namespace requant {
 namespace {
@@ -12,19 +13,25 @@ namespace {
 constexpr size_t kSamplesOfReport = 64;
 constexpr int64_t kSmallOutputs = 1 << 16;  // elements, of one sample
 
+/// An option asks for it, not `recover`.
+constexpr RecoveryRow kNarrowWeights = {.name = "narrow_weights",
+                                        .stage = RecoveryStage::kChoose,
+                                        .job = &MakeNarrowWeights,
+                                        .pays = true};
+
 }  // namespace
 
 RecoveryPipeline::RecoveryPipeline(const RecoveryContext& context, const RecoveryMethods& methods)
     : context_(context) {
-  for (const RecoveryStage stage : {RecoveryStage::kChoose, RecoveryStage::kLearn}) {
-    for (const RecoveryRow* row : methods.At(stage)) rows_.push_back(row);
-  }
+  for (const RecoveryRow* row : methods.At(RecoveryStage::kChoose)) rows_.push_back(row);
+  if (context.narrow != nullptr && !context.narrow->empty()) rows_.push_back(&kNarrowWeights);
+  for (const RecoveryRow* row : methods.At(RecoveryStage::kLearn)) rows_.push_back(row);
   if (!rows_.empty()) before_ = OutputSnr();
 }
 
 /// Measures the outputs of the simulated network against float, over some kept samples.
 SnrMeter RecoveryPipeline::OutputSnr() {
-  const auto& [graph, record, options, samples, biases] = context_;
+  const auto& [graph, record, options, samples, biases, narrow] = context_;
   Simulator simulator(graph, record);
   for (const auto& [name, bias] : biases) simulator.SetWeights(graph.FindNode(name), &bias);
   SnrMeter meter;
@@ -72,7 +79,7 @@ void RecoveryPipeline::End(const RecoveryRow& row) {
   std::string detail = job_->detail();
   if (job_->idle()) WarnOfIdle(row.name, context_.options, record);
   job_.reset();
-  if (after.ScoreDecibels() < before_.ScoreDecibels()) {
+  if (!row.pays && after.ScoreDecibels() < before_.ScoreDecibels()) {
     detail +=
         StrCat("; undone: the outputs fell to ", std::round(10 * after.Decibels()) / 10, " dB");
     record.configs = std::move(before_job_.configs);

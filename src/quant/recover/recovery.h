@@ -27,6 +27,10 @@ namespace requant {
 /// option recoverMemory says otherwise.
 constexpr int64_t kRecoverMegabytes = 512;
 
+/// How many samples are kept to measure weights of 7 bits (recover/weights/narrow_weights.h).
+inline constexpr int64_t kSamplesOfNarrowing = 48;
+
+struct NarrowLayer;   // recover/weights/narrow_weights.h
 struct LayerNoise;    // recover/weights/layer_weights.h
 struct LayerWeights;  // recover/weights/layer_weights.h
 
@@ -77,6 +81,8 @@ struct RecoveryContext {
   const QuantizeOptions& options;
   const std::vector<TensorMap>& samples;               // kept samples
   std::map<std::string, std::vector<double>>& biases;  // indexed by node: what the layer adds
+  /// Layers whose weights may have 7 bits (recover/weights/narrow_weights.h); the job takes them.
+  std::vector<NarrowLayer>* narrow = nullptr;
 };
 
 /// Work that can be interrupted between steps.
@@ -108,6 +114,7 @@ struct RecoveryRow {
   Measure measure = nullptr;  // kMeasure
   Layer layer = nullptr;      // kRound, kCorrect
   Job job = nullptr;          // kChoose, kLearn
+  bool pays = false;          // for speed, with accuracy: it is not undone
 };
 
 /// The methods in the order in which they are applied.
