@@ -147,8 +147,7 @@ void Baking::CheckGivenOffsets(const TensorQuantizationConfig& config) {
 
 /// What was given instead of calibrated.
 void Baking::SetGiven(TensorQuantizationConfig& config) const {
-  const FixedScale fixed = config.observer == kGiven ? FixedScale{config.scale, config.offset}
-                                                     : options_.scales.at(config.value);
+  const FixedScale fixed = GivenScale(config);
   if (!config.per_channel() && fixed.scale.size() != 1) {
     Fail(ErrorCode::kInvalidQuantization,
          StrCat(fixed.scale.size(), " scales were given for '", config.value, "', which has one"),

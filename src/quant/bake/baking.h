@@ -55,6 +55,11 @@ class Baking {
   void Activate();
   /// Throws kInvalidQuantization for given zero points that the config's grid cannot have.
   static void CheckGivenOffsets(const TensorQuantizationConfig& config);
+  /// The scale that the options give to the config, which Gives() tells.
+  FixedScale GivenScale(const TensorQuantizationConfig& config) const {
+    return config.observer == kGiven ? FixedScale{config.scale, config.offset}
+                                     : options_.scales.at(config.value);
+  }
   void SetGiven(TensorQuantizationConfig& config) const;
   void SetScale(TensorQuantizationConfig& config, const std::vector<Range>& ranges);
   // quantize_layer.cpp

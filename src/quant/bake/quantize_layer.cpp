@@ -56,8 +56,7 @@ struct Baking::Rounded {
 };
 
 void Baking::SetGivenWeights(const Layer& layer, TensorQuantizationConfig& config) const {
-  const FixedScale fixed = config.observer == kGiven ? FixedScale{config.scale, config.offset}
-                                                     : options_.scales.at(config.value);
+  const FixedScale fixed = GivenScale(config);
   const size_t channels = config.per_channel() ? static_cast<size_t>(layer.view.scales) : 1;
   if (fixed.scale.size() != channels) {
     Fail(ErrorCode::kInvalidQuantization,

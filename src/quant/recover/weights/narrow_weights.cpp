@@ -44,8 +44,6 @@ double InputNoise(const Tensor& weights, const WeightMatrix& view,
 
 namespace {
 
-constexpr size_t kSamples = kSamplesOfNarrowing;
-
 /// The mean and one standard error of it: other samples will lose no more five times out of six.
 double LikelyMost(const std::vector<double>& losses) {
   const auto count = static_cast<double>(losses.size());
@@ -60,9 +58,9 @@ class NarrowWeights : public RecoveryJob {
   explicit NarrowWeights(const RecoveryContext& context)
       : context_(context),
         simulator_(context.graph, context.record),
-        samples_(std::min(kSamples, context.samples.size())) {
+        samples_(std::min(static_cast<size_t>(kSamplesOfNarrowing), context.samples.size())) {
     std::vector<NarrowLayer>& offered = *context.narrow;
-    // What stays in float by now has no integers.
+    // Methods before this one may have put layers back into float, which have no integers.
     std::erase_if(offered, [&](const NarrowLayer& layer) {
       const auto& config = context.record.configs[static_cast<size_t>(layer.config)];
       return config.state != QuantizationState::kActivated ||
@@ -82,6 +80,7 @@ class NarrowWeights : public RecoveryJob {
   FinishProgress Step() override;
   bool changed() const override { return good_ > 0; }
   std::string detail() const override {
+    if (layers_.empty()) return "the layers that could have 7 bits stay in float";
     return StrCat("7 bits for the weights of ", good_, " of ", layers_.size(),
                   " layers, which cost ", std::round(100 * loss_) / 100,
                   " dB or less in the outputs of ", samples_, " samples");

@@ -5,9 +5,9 @@
 //   power N = N_x + N_w of its input's and its weights' codes; a bit less raises N_w four times,
 //   which N_x may hide. So layers are ordered by
 //     10 log10((N_x + N_w of 7 bits) / (N_x + N_w of 8 bits)),
-//   and bisection finds how many of the first of them may have 7 bits at once: the ratio of signal
-//   to errors of the network's outputs, measured on kept samples, falls by at most the option
-//   narrowWeights.
+//   and bisection finds how many of the first of them may have 7 bits at once. A trial measures how
+//   many dB the ratio of signal to errors falls in the network's outputs, for each kept sample. The
+//   mean over the samples plus one standard error must not exceed the option narrowWeights.
 //   This comes after methods that keep operators in float: without the errors that they remove,
 //   those of the weights count for more.
 #pragma once
@@ -28,7 +28,7 @@ namespace requant {
 bool MayBeNarrow(const WeightMatrix& view, const TensorQuantizationConfig& input,
                  const TensorQuantizationConfig& weights);
 
-/// The same config with the codes -63..63.
+/// Returns the config with 7 bits: its codes are -63..63, and with fullRange -64..63.
 TensorQuantizationConfig Narrow(TensorQuantizationConfig weights);
 
 /// N_x, summed over the rows: the squares of the weights times the variance of rounding, a twelfth
@@ -47,8 +47,8 @@ struct NarrowLayer {
   std::vector<double> bias;
 };
 
-/// Which of the layers, at least one, that `context` offers get weights of 7 bits. They have their
-/// integers of 8 bits in the record. At least one sample must be kept.
+/// Makes the job that decides which layers of `context.narrow` get weights of 7 bits. The list must
+/// have at least one layer, the record the integers of 8 bits, and `context.samples` a sample.
 std::unique_ptr<RecoveryJob> MakeNarrowWeights(const RecoveryContext& context);
 
 }  // namespace requant
