@@ -121,10 +121,12 @@ set(observers src/quant/observers)
 optimize_sources(${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp
   OPTIONS -O3 -msimd128)
 # -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
+# moments.cpp is among these because its loops must not call accessors: JavaScriptCore computed wrong
+# addresses in such a loop (docs/notes/2026-11-30-webkit-accessors.md).
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
-  ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/weights/blocks.cpp
+  ${observers}/moments.cpp ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/weights/blocks.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
@@ -137,7 +139,7 @@ file(GLOB wide_sources CONFIGURE_DEPENDS ${lower}/wide/*.cpp)
 optimize_sources(${wide_sources}
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Loops in intrinsics, which -O3 makes no faster.
-optimize_sources(${observers}/moments.cpp ${observers}/product_sums.cpp
+optimize_sources(${observers}/product_sums.cpp
                  ${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)

@@ -65,10 +65,8 @@ class Nearest {
   bool bipolar_;
 };
 
-/// Stores a code, of int8 or uint8.
-void StoreInteger(Tensor& integers, int64_t at, double value) {
-  static_cast<uint8_t*>(integers.raw())[at] = static_cast<uint8_t>(static_cast<int32_t>(value));
-}
+/// The byte of a code, of int8 or uint8.
+uint8_t ByteOf(double code) { return static_cast<uint8_t>(static_cast<int32_t>(code)); }
 
 /// The least and the greatest code of a row, less the zero point.
 struct RowCodes {
@@ -90,6 +88,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
   const std::vector<double> variance = moments.Diagonal(group, true);
   const Nearest nearest_code(config);
   const float* data = weights.data<float>();
+  auto* codes = static_cast<uint8_t*>(integers.raw());
   for (int64_t i = 0; i < view.rows_per_group(); ++i) {
     const int64_t row = group * view.rows_per_group() + i;
     const double inverse = 1 / config.ScaleOfRow(row);
@@ -122,7 +121,7 @@ void RoundByMean(const Tensor& weights, const InputMoments& moments, int64_t gro
       noise.signal += unit * variance[at] * wanted * wanted;
       noise.before += unit * variance[at] * nearest * nearest;
       noise.after += unit * variance[at] * (best - wanted) * (best - wanted);
-      StoreInteger(integers, offset, best + zero);
+      codes[offset] = ByteOf(best + zero);
     }
     noise.signal += unit * output * output;
     noise.before += unit * nearest_running * nearest_running;
@@ -205,6 +204,7 @@ void RoundOnLattice(const Tensor& weights, const WeightMatrix& view, int64_t gro
       row.power += output * output;
     }
   }
+  auto* codes = static_cast<uint8_t*>(integers.raw());
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const double scale = config.ScaleOfRow(first + static_cast<int64_t>(i));
@@ -215,10 +215,9 @@ void RoundOnLattice(const Tensor& weights, const WeightMatrix& view, int64_t gro
     noise.after += unit * std::min(row.chosen_cost, row.nearest_cost);
     if (!(row.chosen_cost < row.nearest_cost)) continue;
     for (size_t step = 0; step < k; ++step) {
-      StoreInteger(
-          integers,
-          view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step])),
-          std::nearbyint(row.wanted[step] + row.chosen[step]) + offset);
+      const int64_t at =
+          view.At(first + static_cast<int64_t>(i), static_cast<int64_t>(lattice.order[step]));
+      codes[at] = ByteOf(std::nearbyint(row.wanted[step] + row.chosen[step]) + offset);
     }
   }
 }
