@@ -14,6 +14,7 @@ import { SCREENS } from './accessible.mjs';
 import { BUILD, launch, openPage } from './browser.mjs';
 import { browsers, start } from './browsers.mjs';
 import { serve } from './site.mjs';
+import { settled } from './webkit.mjs';
 
 const LONG = Boolean(process.env.REQUANT_LONG);
 const skip = LONG ? false : 'long: REQUANT_LONG=1';
@@ -197,21 +198,35 @@ test('the studio, which works offline, shows nothing at addresses below it', { s
   await page.close();
 });
 
+/** Resolves to the fingerprint that the page shows: { status, same, differing }. */
+async function fingerprintIn(one) {
+  let hear;
+  const heard = new Promise((resolve) => (hear = resolve));
+  const site = await serve(hear);
+  const running = await start(one, `${site.url}tests/browser/page/documentation.html`);
+  try {
+    const { error, ...result } = await Promise.race([heard, running.ended]);
+    if (error !== undefined) throw new Error(error);
+    return result;
+  } finally {
+    await running.close();
+    await site.close();
+  }
+}
+
 for (const one of browsers) {
   test(`the fingerprint in ${one.name}`, { skip, timeout: 600_000 }, async (t) => {
-    let hear;
-    const heard = new Promise((resolve) => (hear = resolve));
-    const site = await serve(hear);
-    const running = await start(one, `${site.url}tests/browser/page/documentation.html`);
-    try {
-      const { status, same, error } = await Promise.race([heard, running.ended]);
-      assert.equal(error, undefined);
-      t.diagnostic(status);
-      assert.match(status, /^All results are the same bits/);
-      assert.ok(same >= 15);
-    } finally {
-      await running.close();
-      await site.close();
-    }
+    const attempt = async () => {
+      const result = await fingerprintIn(one);
+      // Only calibration may run again.
+      for (const title of result.differing) assert.match(title, /^(quantize|train)\(\)/);
+      return result;
+    };
+    const holds = ({ status }) => status.startsWith('All results are the same bits');
+    const result = await settled(one, t, attempt, holds);
+    t.diagnostic(result.status);
+    assert.deepEqual(result.differing, []);
+    assert.ok(holds(result), result.status);
+    assert.ok(result.same >= 15);
   });
 }

@@ -1,5 +1,5 @@
-// JavaScriptCore's first compiler computes wrong values, or stops with an access out of bounds, in about one
-// of thirty calibrations (docs/browsers.md). So a test may run in WebKit more than once.
+// JavaScriptCore's first compiler computed wrong values, or stopped with an access out of bounds, in some
+// calibrations (docs/browsers.md). So a test may run in WebKit more than once.
 
 const RUNS = 4;
 const STOPPED = /Out of bounds memory access/;

@@ -27,6 +27,9 @@ try {
   await post({
     status: page.querySelector('.panel .status').textContent,
     same: page.querySelectorAll('.panel td.same').length,
+    differing: [...page.querySelectorAll('.panel tr:has(td.differs) th')].map(
+      ({ textContent }) => textContent,
+    ),
   });
 } catch (error) {
   await post({ error: String(error) });
