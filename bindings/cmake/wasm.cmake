@@ -126,7 +126,8 @@ optimize_sources(${recover}/weights/round_weights.cpp src/plan/lower/product/few
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
   ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
-  ${observers}/moments.cpp ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/weights/blocks.cpp
+  ${observers}/moments.cpp ${observers}/scan.cpp src/quant/grid/block_grid.cpp
+  src/quant/grid/lattice.cpp src/quant/weights/blocks.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)

@@ -4,14 +4,31 @@
 
 namespace requant {
 
-double Dot(const double* a, const double* b, size_t count) {
-  double sums[4] = {0, 0, 0, 0};
+namespace {
+
+template <size_t N>
+std::array<double, N> Sums(const double* a, const std::array<const double*, N>& b, size_t count) {
+  double sums[N][4] = {};
   size_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+    for (size_t n = 0; n < N; ++n) {
+      for (size_t lane = 0; lane < 4; ++lane) sums[n][lane] += a[i + lane] * b[n][i + lane];
+    }
   }
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; i < count; ++i) {
+    for (size_t n = 0; n < N; ++n) sums[n][0] += a[i] * b[n][i];
+  }
+  std::array<double, N> totals;
+  for (size_t n = 0; n < N; ++n) totals[n] = (sums[n][0] + sums[n][1]) + (sums[n][2] + sums[n][3]);
+  return totals;
+}
+
+}  // namespace
+
+double Dot(const double* a, const double* b, size_t count) { return Sums<1>(a, {b}, count)[0]; }
+
+std::array<double, 3> Dots(const double* a, const std::array<const double*, 3>& b, size_t count) {
+  return Sums<3>(a, b, count);
 }
 
 bool UpperFactor(std::vector<double>& a, size_t k) {

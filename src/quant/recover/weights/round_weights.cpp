@@ -192,10 +192,10 @@ void RoundOnLattice(const Tensor& weights, const WeightMatrix& view, int64_t gro
     const double pivot = factor[step * k + step];
     for (size_t j = 0; j < step; ++j) column[j] = factor[j * k + step] / pivot;
     for (Row& row : rows) {
-      const double pull = Dot(column.data(), row.chosen.data(), step);
-      const double nearest_pull = Dot(column.data(), row.nearest.data(), step);
+      const auto [pull, nearest_pull, output_pull] =
+          Dots(column.data(), {row.chosen.data(), row.nearest.data(), row.wanted.data()}, step);
       const double wanted = row.wanted[step];
-      const double output = pivot * (wanted + Dot(column.data(), row.wanted.data(), step));
+      const double output = pivot * (wanted + output_pull);
       row.chosen[step] = nearest_code(wanted - pull, row.lo, row.hi) - wanted;
       const double term = pivot * (row.chosen[step] + pull);
       const double nearest_term = pivot * (row.nearest[step] + nearest_pull);
