@@ -1,5 +1,5 @@
-// Attention of ONNX (opset 23), MultiHeadAttention and GroupQueryAttention of com.microsoft: types
-// and reference. Sums are taken in double.
+// Attention of ONNX (opset 23), MultiHeadAttention and GroupQueryAttention of com.microsoft, and
+// HeadsAttention of ai.requant: types and reference. Sums are taken in double.
 #include "ops/attention/attention.h"
 
 #include <algorithm>
@@ -20,8 +20,19 @@ struct Slots {
   size_t past, integers[3];
 };
 Slots SlotsOf(const Node& node) {
-  if (node.Is(Op::kAttention)) return {4, {6, 6, 6}};
+  if (HasOnnxOperands(node)) return {4, {6, 6, 6}};
   return node.Is(Op::kMultiHeadAttention) ? Slots{6, {4, 8, 9}} : Slots{3, {5, 6, 9}};
+}
+
+bool IsByToken(const Node& node) {
+  return node.Is(Op::kHeadsAttention) && node.attributes.Int("by_token", 0) != 0;
+}
+
+/// The shape of y for a query of `rank` dimensions.
+Shape ResultShape(const Node& node, const AttentionForm& form, size_t rank) {
+  if (rank != 4) return {form.batch, form.queries, form.heads * form.value_width};
+  if (IsByToken(node)) return {form.batch, form.queries, form.heads, form.value_width};
+  return {form.batch, form.heads, form.queries, form.value_width};
 }
 
 /// The number of keys with those of the past; -1: not known yet.
@@ -43,8 +54,9 @@ void InferOpen(InferContext& context) {
   const int64_t kv_heads =
       node.Is(Op::kMultiHeadAttention) ? heads : node.attributes.Int("kv_num_heads", 0);
   std::optional<SymbolicShape> y;
-  if (q && q->size() == 4 && node.Is(Op::kAttention)) {
+  if (q && q->size() == 4 && HasOnnxOperands(node)) {
     y = SymbolicShape{(*q)[0], (*q)[1], (*q)[2], v && v->size() == 4 ? (*v)[3] : Dim()};
+    if (IsByToken(node)) std::swap((*y)[1], (*y)[2]);
   } else if (q && q->size() >= 3) {
     Dim columns;
     if (grouped) {
@@ -93,7 +105,7 @@ void InferAttention(InferContext& context) {
     if (std::find(std::begin(slots.integers), std::end(slots.integers), slot) !=
         std::end(slots.integers)) {
       RequireDType(context, slot, {DType::kInt32, DType::kInt64});
-    } else if (slot == 3 && context.node.Is(Op::kAttention)) {
+    } else if (slot == 3 && HasOnnxOperands(context.node)) {
       RequireDType(context, slot, {DType::kFloat32, DType::kBool});
     } else {
       RequireDType(context, slot, {DType::kFloat32});
@@ -120,9 +132,7 @@ void InferAttention(InferContext& context) {
   const AttentionForm form = AttentionFormOf(context.node, shapes, total);
   const DType dtype = DType::kFloat32;
   SetOutput(context, 0, dtype,
-            context.shape(0)->size() == 4
-                ? SymbolicShape{form.batch, form.heads, form.queries, form.value_width}
-                : SymbolicShape{form.batch, form.queries, form.heads * form.value_width});
+            ToSymbolic(ResultShape(context.node, form, context.shape(0)->size())));
   SetOutput(context, 1, dtype, SymbolicShape{form.batch, form.kv_heads, form.keys, form.width});
   SetOutput(context, 2, dtype,
             SymbolicShape{form.batch, form.kv_heads, form.keys, form.value_width});
@@ -194,9 +204,8 @@ void EvaluateAttention(EvalContext& context) {
   const int64_t total = TotalOf(context.node, context.has(6) ? &context.input(6) : nullptr);
   const AttentionForm form = AttentionFormOf(context.node, shapes, total);
   const AttentionInputs inputs(form, context.inputs);
-  Tensor y(DType::kFloat32, context.input(0).rank() == 4
-                                ? Shape{form.batch, form.heads, form.queries, form.value_width}
-                                : Shape{form.batch, form.queries, form.heads * form.value_width});
+  const auto rank = static_cast<size_t>(context.input(0).rank());
+  Tensor y(DType::kFloat32, ResultShape(context.node, form, rank));
   Tensor present_k(DType::kFloat32, {form.batch, form.kv_heads, form.keys, form.width});
   Tensor present_v(DType::kFloat32, {form.batch, form.kv_heads, form.keys, form.value_width});
   Tensor stage;
@@ -239,6 +248,8 @@ std::span<const OpDef> AttentionOps() {
   static constexpr OpDef kRows[] = {
       Expensive(
           {"Attention", "", 23, 3, 7, 4, InferAttention, EvaluateAttention, QuantRule::kFloat}),
+      Expensive({"HeadsAttention", kRequantDomain, 1, 3, 8, 1, InferAttention, EvaluateAttention,
+                 QuantRule::kFloat}),
       // Without key and value the query holds all three; the past may be missing, too.
       {"GroupQueryAttention", kMicrosoftDomain, 1, 1, 14, 4, InferAttention, EvaluateAttention,
        QuantRule::kFloat},

@@ -4,9 +4,13 @@
 //
 // with q [queries, width], k [keys, width], v [keys, value_width]. A query whose scores are all
 // -infinity sees nothing: its weights and its y are 0 (onnx PR 8068). Several heads of q may share
-// one of k and v (Ainslie et al., "GQA", 2023). The operators are Attention of ONNX, and
+// one of k and v (Ainslie et al., "GQA", 2023). The operators are Attention of ONNX,
 // MultiHeadAttention and GroupQueryAttention of com.microsoft (onnxruntime
-// docs/ContribOperators.md).
+// docs/ContribOperators.md), and HeadsAttention of ai.requant, which only plans have
+// (passes/fuse/fuse_attention.cpp makes it). That one is Attention of ONNX for q, k and v by head
+// and has two things more:
+//   - input 7 has the sinks [heads]: for every head the score of one more key, whose value is 0;
+//   - with the attribute `by_token` y is [batch, queries, heads, value_width].
 #pragma once
 
 #include <cstdint>
@@ -74,6 +78,11 @@ struct AttentionForm {
 /// Whether a MultiHeadAttention adds a bias to q, k and v first, which AttentionForm cannot
 /// express.
 bool HasAttentionBias(const Node& node);
+
+/// Whether the inputs of an attention node are those of Attention of ONNX.
+inline bool HasOnnxOperands(const Node& node) {
+  return node.Is(Op::kAttention) || node.Is(Op::kHeadsAttention);
+}
 
 /// The form of an attention node for inputs of these shapes (nullptr: left out). `total` is the
 /// value of input 6 of GroupQueryAttention, the number of tokens with those of the past. Throws

@@ -1,4 +1,4 @@
-// Reads inputs and attributes of the three attention operators into an AttentionForm (attention.h).
+// Reads inputs and attributes of the attention operators into an AttentionForm (attention.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -111,7 +111,8 @@ void Complete(const Node& node, AttentionForm& form) {
   CheckedMul64(scores, std::max<int64_t>(1, form.width));
 }
 
-/// Attention of ONNX: q, k, v, mask, past k, past v, lengths (docs/Operators.md).
+/// Attention of ONNX: q, k, v, mask, past k, past v, lengths (docs/Operators.md). HeadsAttention
+/// has sinks behind them.
 AttentionForm OnnxForm(const Shapes& in) {
   const Node& node = in.node;
   AttentionForm form;
@@ -164,6 +165,15 @@ AttentionForm OnnxForm(const Shapes& in) {
       Mismatch(node, StrCat("lengths are ", ShapeToString(in.At(6))));
     }
     if (form.past_k_slot >= 0) Unsupported(node, "both a past and nonpad_kv_seqlen");
+  }
+  if (!node.Is(Op::kHeadsAttention)) return form;
+  if (q.size() != 4) Mismatch(node, StrCat("a query of ", ShapeToString(q)));
+  if (node.attributes.Int("by_token", 0) != 0) {
+    form.y = Flat(form.queries, form.heads * form.value_width, form.value_width);
+  }
+  form.sink_slot = in.SlotIf(7);
+  if (form.sink_slot >= 0 && in.At(7) != Shape{form.heads}) {
+    Mismatch(node, StrCat("sinks of ", ShapeToString(in.At(7))));
   }
   return form;
 }
@@ -334,7 +344,7 @@ bool HasAttentionBias(const Node& node) {
 AttentionForm AttentionFormOf(const Node& node, std::span<const Shape* const> shapes,
                               int64_t total) {
   const Shapes in{node, shapes};
-  AttentionForm form = node.Is(Op::kAttention)            ? OnnxForm(in)
+  AttentionForm form = HasOnnxOperands(node)              ? OnnxForm(in)
                        : node.Is(Op::kMultiHeadAttention) ? MultiHeadForm(in)
                                                           : GroupQueryForm(in, total);
   Complete(node, form);

@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include "base/checked_math.h"
 #include "kernels/elementwise/table.h"
 #include "kernels/softmax/table.h"
 #include "plan/lower/product/dynamic.h"
 #include "plan/lower/rows.h"
+#include "plan/lower/sequence/attention_places.h"
 #include "plan/lower/sequence/growing.h"
 #include "plan/lower/sequence/score_rows.h"
 #include "plan/lower/steps.h"
@@ -19,13 +19,6 @@ namespace {
 
 /// Scores of a panel, which fill a quarter of a second-level cache.
 constexpr int64_t kPanelScores = 1 << 16;
-
-/// Byte offsets in the workspace.
-struct Places {
-  size_t queries = 0, scores = 0, keys = 0, values = 0, mask = 0;  // within each lane
-  size_t lane = 0;                                                 // bytes of a lane
-  size_t joined_keys = 0, joined_values = 0;  // for one image, behind the lanes
-};
 
 /// The operands and memory of one lane's head.
 struct Lane {
@@ -61,7 +54,7 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
 
   AttentionForm form;
   DynamicProduct scores, mix;  // the two products of a panel
-  Places places;
+  AttentionPlaces places;
   int64_t panel = 0;  // queries of a panel
   int lanes = 1;
   /// Whether the mask is added from its own memory: it has numbers for all keys, and nothing else
@@ -215,16 +208,20 @@ class AttentionStep : public StepOf<StepKind::kAttention> {
       softmax.in = softmax.out = call.output;
       softmax.rows = static_cast<size_t>(count);
       softmax.cols = softmax.in_row_stride = softmax.out_row_stride =
-          static_cast<size_t>(form.keys);
+          static_cast<size_t>(ScoreColumns(form));
       softmax.masked_to_zero = 1;
     }
     Multiply(context, scores.matrix, products, used, true);
-    if (form.softcap != 0) {
-      for (int i = 0; i < total; ++i) {
-        const Lane& lane = used[static_cast<size_t>(i)];
-        CapScores(products[i].output, count, form.keys, form.softcap,
+    for (int i = 0; i < total; ++i) {
+      const Lane& lane = used[static_cast<size_t>(i)];
+      const ScoreRows panel_rows{products[i].output, count, form.keys, ScoreColumns(form)};
+      if (form.softcap != 0) {
+        CapScores(panel_rows, form.softcap,
                   lane.mask ? lane.mask + query * lane.mask_stride : nullptr, lane.mask_stride);
       }
+      if (!form.sinks()) continue;
+      const float* sinks = source.data(form.sink_slot);
+      SetSinks(panel_rows, sinks ? sinks[lane.head] : 0);
     }
     RunLanes(context, SoftmaxRow(), rows, total);
     for (int i = 0; i < total; ++i) {
@@ -279,14 +276,6 @@ const Value* ByHeadInput(const Node& node, const AttentionForm& form, bool keys)
   return input && input->type.StaticShape().size() == 4 && !form.joins() ? input : nullptr;
 }
 
-/// Reserves room for so many floats and returns its offset.
-size_t Take(size_t& end, int64_t rows, int64_t columns) {
-  const size_t at = end;
-  const size_t count = CheckedMul(static_cast<size_t>(rows), static_cast<size_t>(columns));
-  end = CheckedAdd(end, Padded(CheckedMul(count, sizeof(float))));
-  return at;
-}
-
 }  // namespace
 
 bool LowerAttention(PlanBuilder& builder, const Node& node) {
@@ -307,7 +296,7 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   if (grouped && (total == nullptr || total->count() != 1)) return false;
   const AttentionForm form = AttentionFormOf(node, given, grouped ? total->AsInt64(0) : 0);
   if (form.batch == 0 || form.queries == 0 || form.keys == 0 || form.width == 0 ||
-      form.value_width == 0 || form.sinks()) {
+      form.value_width == 0) {
     return false;
   }
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
@@ -318,9 +307,9 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   const int64_t k_token = form.joins() || node.output(1) ? form.width : form.k.token;
   const int64_t v_token = form.joins() || node.output(2) ? form.value_width : form.v.token;
   const auto scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel,
-                                  form.width, form.keys);
+                                  form.width, ScoreColumns(form));
   const auto mix = PlanProduct(builder, kernel, {form.keys, form.value_width, v_token, 1}, panel,
-                               form.keys, form.y.token);
+                               ScoreColumns(form), form.y.token);
   if (!scores || !mix) return false;
 
   int present[2] = {-1, -1};
@@ -369,27 +358,16 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
   const int64_t threads = std::clamp(builder.options().threads, 1, kMaxThreads);
   step.lanes = static_cast<int>(
       std::clamp<int64_t>(std::min(step.macs / kMacsPerPart, form.heads), 1, threads));
-  Places& places = step.places;
-  size_t end = 0;
-  places.queries = Take(end, panel, form.width);
-  places.scores = Take(end, panel, form.keys);
-  places.keys = end;
-  end = CheckedAdd(end, Padded(scores->packed_bytes));
-  places.values = end;
-  end = CheckedAdd(end, Padded(mix->packed_bytes));
   if (form.mask_slot >= 0) {
     const Value* mask = node.inputs[static_cast<size_t>(form.mask_slot)];
     step.mask_in_place = mask->type.dtype == DType::kFloat32 && form.padding_slot < 0 &&
                          form.lengths_slot < 0 && !form.causal && form.window < 0 &&
                          mask->type.StaticShape().back() == form.keys;
   }
-  if (form.masks() && !step.mask_in_place) places.mask = Take(end, form.queries, form.keys);
-  places.lane = end;
-  end = CheckedMul(end, static_cast<size_t>(step.lanes));
-  if (joins) {
-    places.joined_keys = Take(end, form.kv_heads * form.keys, form.width);
-    places.joined_values = Take(end, form.kv_heads * form.keys, form.value_width);
-  }
+  size_t end = 0;
+  const bool own_mask = form.masks() && !step.mask_in_place;
+  step.places = PlaceAttention(
+      form, {panel, step.lanes, scores->packed_bytes, mix->packed_bytes, own_mask, joins}, end);
   step.workspace = builder.Workspace(end);
   return true;
 }
