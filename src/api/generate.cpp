@@ -86,7 +86,7 @@ Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes
     Fail(ErrorCode::kUnsupported, "the shape of an input is open",
          {.hint = "Give options.shapes: memory is laid out ahead of time."});
   }
-  return Specialize(std::move(prepared), *known).Release();
+  return Specialize(std::move(prepared), *known, Reader::kOther).Release();
 }
 
 GeneratedC GenerateCode(const Graph& graph, const std::map<std::string, Shape>& shapes,
@@ -98,7 +98,7 @@ Graph WithTypes(const Graph& graph, const std::map<std::string, Shape>& shapes) 
   Graph copy = WithFloats(graph);
   FoldConstantNodes(copy);
   if (const auto known = InputShapes(copy, shapes)) {
-    return Specialize(PreparedModel::AsIs(std::move(copy)), *known).Release();
+    return Specialize(PreparedModel::AsIs(std::move(copy)), *known, Reader::kOther).Release();
   }
   InferTypes(copy);
   return copy;

@@ -1,6 +1,7 @@
 // Decides, for passes among the extended operators, whether a graph needs them (Pass::may_apply).
 #include <algorithm>
 
+#include "ops/matrix/products.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 
@@ -13,6 +14,12 @@ bool HasBodies(const Graph& graph) {
     const OpDef* op = FindOp(*node);
     return op && op->expand;
   });
+}
+
+bool HasAttentionParts(const Graph& graph) {
+  const auto is_attention = [](const auto& node) { return node->Is(Op::kAttention); };
+  return HasDynamicProducts(graph) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), is_attention);
 }
 
 bool HasAtrousTrick(const Graph& graph) {

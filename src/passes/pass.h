@@ -62,6 +62,7 @@ bool HasType(const Graph& graph, bool (*is_one)(DType));
 
 // These functions say whether a pass may apply (may_apply.cpp).
 bool HasAtrousTrick(const Graph& graph);
+bool HasAttentionParts(const Graph& graph);
 bool HasWeightCodes(const Graph& graph);
 bool HasBodies(const Graph& graph);
 bool HasEinsum(const Graph& graph);

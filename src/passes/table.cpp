@@ -1,4 +1,3 @@
-#include "ops/matrix/products.h"
 #include "passes/pass.h"
 
 namespace requant {

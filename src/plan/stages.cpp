@@ -32,10 +32,10 @@ void SetInputShapes(Graph& graph, const std::vector<Shape>& input_shapes) {
 
 /// Fuses attention whose number of heads or mask depended on an open length. Returns whether it
 /// found any.
-bool FuseAttentionNow(Graph& graph) {
+bool FuseAttentionNow(Graph& graph, bool for_plan) {
   PipelineOptions options;
   options.only = {"FuseAttention"};
-  options.for_plan = true;
+  options.for_plan = for_plan;
   options.max_rounds = 1;
   return RunPasses(graph, options).passes.front().changed;
 }
@@ -91,7 +91,8 @@ void PreparedModel::FoldConstants() { FoldForRun(graph_); }
 
 bool SpecializedModel::is_static() const { return IsStatic(graph_); }
 
-SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes) {
+SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes,
+                            Reader reader) {
   const bool settled = model.settled();
   Graph graph = std::move(model).Release();
   const bool known = IsMadeFor(graph, input_shapes) && IsStatic(graph);
@@ -102,9 +103,9 @@ SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input
   if (branches) RunPasses(graph);
   PipelineOptions options;
   options.only = {"FuseOps"};
-  options.for_plan = true;
+  options.for_plan = reader == Reader::kPlan;
   const bool resolved = !known && !branches && ResolveShapes(graph);
-  if (resolved && !FuseAttentionNow(graph)) {
+  if (resolved && !FuseAttentionNow(graph, options.for_plan)) {
     // One walk has done what the passes below reach in several rounds.
     RunPasses(graph, options);
     return SpecializedModel(std::move(graph));
@@ -113,8 +114,9 @@ SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input
     options.only = {"InferType", "FoldConstant", "DynamicToStatic", "DeadCodeElimination",
                     "FuseOps"};
   }
-  // Numbers of heads, and masks, that depended on open lengths are known now.
-  if (!known) options.only.emplace_back("FuseAttention");
+  // Numbers of heads, and masks, that depended on open lengths are known now; plans have forms of
+  // attention that files do not.
+  if (!known || options.for_plan) options.only.emplace_back("FuseAttention");
   RunPasses(graph, options);
   return SpecializedModel(std::move(graph));
 }

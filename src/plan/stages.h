@@ -2,6 +2,7 @@
 // quant/stages.h has those from floats to integers.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -60,8 +61,15 @@ class SpecializedModel {
 /// run does not need them.
 void FoldForRun(Graph& graph);
 
+/// Who reads a specialized model.
+enum class Reader : uint8_t {
+  kPlan,   // it may have operators that only plans know
+  kOther,  // it is shown, written or compiled
+};
+
 /// The model for these shapes, one for each input that is no constant, in order.
-SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes);
+SpecializedModel Specialize(PreparedModel model, const std::vector<Shape>& input_shapes,
+                            Reader reader = Reader::kPlan);
 
 /// Whether a plan can have this node: it has no control flow, and every output has a dtype and a
 /// static shape.

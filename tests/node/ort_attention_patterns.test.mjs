@@ -175,4 +175,138 @@ describe('attention written out', () => {
     }
     model.dispose();
   });
+
+  /**
+   * A decoder's layer with rotary embedding, whose 6 heads of queries share `kvHeads` of keys that Expand repeats, as
+   * transformers write it (eager attention); `form`: cap, sinks, flat (keys are turned in three dimensions).
+   */
+  const rotary = (opset, kvHeads, form = {}) => {
+    const repeat = (name) => [
+      `%${name}u = Unsqueeze(%${name}, %two)`,
+      `%${name}e = Expand(%${name}u, %copies)`,
+      `%${name}r = Reshape(%${name}e, %heads)`,
+    ];
+    const rotated = (name) => [
+      `%${name}a = Slice(%${name}, %none, %half, %at)`,
+      `%${name}b = Slice(%${name}, %half, %full, %at)`,
+      `%${name}n = Neg(%${name}b)`,
+      `%${name}o = Concat(%${name}n, %${name}a) {axis = -1}`,
+      `%${name}c = Mul(%${name}, %cos)`,
+      `%${name}s = Mul(%${name}o, %sin)`,
+      `%${name}t = Add(%${name}c, %${name}s)`,
+    ];
+    const apart = (name, heads) => [
+      `const %${name}sizes: int64[4] = {0, 0, ${heads}, 4}`,
+      `%${name}4 = Reshape(%${name}x, %${name}sizes)`,
+      `%${name} = Transpose(%${name}4) {perm = [0, 2, 1, 3]}`,
+    ];
+    const body = [
+      ...[
+        'none: int64[1] = {0}',
+        'one: int64[1] = {1}',
+        'two: int64[1] = {2}',
+        'at: int64[1] = {3}',
+      ],
+      ...['half: int64[1] = {2}', 'full: int64[1] = {4}', `times: int64[1] = {${6 / kvHeads}}`],
+      ...['six: int64[1] = {6}', 'scale: float32[] = {0.5}', 'cap: float32[] = {1.5}'],
+      ...['last: int64[1] = {-1}', 'joined: int64[3] = {0, 0, 24}', 'flat: int64[1] = {-1}'],
+      'sinks: float32[1, 6, 1, 1] = {0.5, -1, 2, 0, 1.25, -3}',
+    ].map((text) => `const %${text}`);
+    body.push(...apart('q', 6), ...apart('k0', kvHeads), ...apart('v0', kvHeads));
+    body.push(...rotated('q'), ...rotated('k0'));
+    body.push('%k = Concat(%pk, %k0t) {axis = 2}', '%v = Concat(%pv, %v0) {axis = 2}');
+    body.push(
+      '%shape = Shape(%k)',
+      '%front = Slice(%shape, %none, %two)',
+      '%images = Slice(%shape, %none, %one)',
+      '%tokens = Slice(%shape, %two, %at)',
+      '%rest = Slice(%shape, %two, %full)',
+      '%copies = Concat(%front, %times, %rest) {axis = 0}',
+      '%heads = Concat(%images, %six, %rest) {axis = 0}',
+      ...repeat('k'),
+      ...repeat('v'),
+    );
+    if (form.flat) {
+      body.push(
+        '%three = Concat(%flat, %rest) {axis = 0}',
+        '%turned = Concat(%images, %six, %full, %tokens) {axis = 0}',
+        '%kf = Reshape(%kr, %three)',
+        '%kg = Transpose(%kf) {perm = [0, 2, 1]}',
+        '%kt = Reshape(%kg, %turned)',
+      );
+    } else {
+      body.push('%kt = Transpose(%kr) {perm = [0, 1, 3, 2]}');
+    }
+    body.push('%raw = MatMul(%qt, %kt)', '%scaled = Mul(%raw, %scale)');
+    if (form.cap) body.push('%d = Div(%scaled, %cap)', '%e = Tanh(%d)', '%capped = Mul(%e, %cap)');
+    body.push(`%scores = Add(${form.cap ? '%capped' : '%scaled'}, %m)`);
+    if (form.sinks) {
+      body.push(
+        '%queries = Shape(%qt)',
+        '%rows = Slice(%queries, %two, %at)',
+        '%each = Concat(%images, %one, %rows, %one) {axis = 0}',
+        '%spread = Expand(%sinks, %each)',
+        '%all = Concat(%scores, %spread) {axis = -1}',
+        opset < 18 ? '%top = ReduceMax(%all) {axes = [-1]}' : '%top = ReduceMax(%all, %last)',
+        '%low = Sub(%all, %top)',
+        '%whole = Softmax(%low) {axis = -1}',
+        '%p = Slice(%whole, %none, %last, %at)',
+      );
+    } else {
+      body.push('%p = Softmax(%scores) {axis = -1}');
+    }
+    body.push('%mixed = MatMul(%p, %vr)', '%back = Transpose(%mixed) {perm = [0, 2, 1, 3]}');
+    body.push('%y = Reshape(%back, %joined)');
+    const past = `float32[N, ${kvHeads}, P, 4]`;
+    const inputs = {
+      ...{ qx: 'float32[N, L, 24]', k0x: `float32[N, L, ${4 * kvHeads}]` },
+      ...{ v0x: `float32[N, L, ${4 * kvHeads}]`, m: 'float32[N, 1, L, T]' },
+      ...{ pk: past, pv: past, cos: 'float32[1, 1, L, 4]', sin: 'float32[1, 1, L, 4]' },
+    };
+    return graph(opset, inputs, body, ['y', 'k', 'v']);
+  };
+
+  for (const [opset, kvHeads, form] of [
+    [14, 6, {}],
+    [14, 3, {}],
+    [14, 1, {}],
+    [17, 2, { flat: true }],
+    [17, 3, { cap: true }],
+    [17, 2, { sinks: true }],
+    [18, 3, { sinks: true, cap: true, flat: true }],
+    [23, 3, {}],
+    [23, 2, { cap: true, sinks: true }],
+  ]) {
+    const named = Object.keys(form).join(', ');
+    test(`with rotary embedding, opset ${opset}, ${kvHeads} heads of keys ${named}`, async () => {
+      const model = await parseModel(rotary(opset, kvHeads, form));
+      const bytes = model.toOnnx();
+      for (const [images, tokens, past] of [
+        [2, 5, 0],
+        [1, 1, 6],
+        [1, 1, 7],
+        [1, 1, 8],
+        [2, 3, 13],
+      ]) {
+        const columns = `float32[${images}, ${tokens}, ${4 * kvHeads}]`;
+        const kept = `float32[${images}, ${kvHeads}, ${past}, 4]`;
+        const turn = `float32[1, 1, ${tokens}, 4]`;
+        const feeds = feedsOf(
+          {
+            ...{ qx: `float32[${images}, ${tokens}, 24]`, k0x: columns, v0x: columns },
+            ...{ m: `float32[${images}, 1, ${tokens}, ${past + tokens}]` },
+            ...{ pk: kept, pv: kept, cos: turn, sin: turn },
+          },
+          7,
+        );
+        const ours = await runOurs(model, feeds);
+        const theirs = await runTheirs(bytes, feeds);
+        assert.ok(difference(ours.results, theirs, ['y', 'k', 'v']) < TOLERANCE);
+        const steps = ours.kernels.join();
+        assert.match(steps, /(Heads)?Attention conv_f32/);
+        assert.doesNotMatch(steps, /Softmax|Expand|Unsqueeze|MatMul/);
+      }
+      model.dispose();
+    });
+  }
 });

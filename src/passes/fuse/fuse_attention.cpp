@@ -16,6 +16,17 @@
 //   - Softmax may have a guard, Where(IsNaN(w), 0, w), which PyTorch writes for queries that see no
 //     key.
 //   - From opset 23 on, where the heads of q stay apart: y [B, H, S, Dv] = Attention(q, k, v, m).
+//   - onnxscript turns k [B, H, T, D] in three dimensions:
+//     Reshape(Transpose(Reshape(k, [B H, T, D]), 0 2 1), [B, H, D, T]).
+//
+// Rotary embedding leaves the heads of q apart. Plans, whose shapes are known, have an operator of
+// their own for that (ops/attention/attention.h), which takes more forms:
+//   Before: Transpose(MatMul(Softmax(..), v), 0 2 1 3), or the product alone
+//   After:  ai.requant::HeadsAttention(q, k, v, m, _, _, _, sinks)
+//   - Several heads of q share one of k and v, which Expand or Tile repeats (attention_parts.h) or
+//     the product broadcasts. Attention of ONNX then reads the heads that were repeated, too.
+//   - Scores are capped in front of the mask, c tanh(s / c) (Gemma 2).
+//   - Rows have sinks (gpt-oss; attention_sinks.h).
 //
 // Conditions: float32; ranks and numbers of heads known; Softmax along the last axis; nobody else
 //   reads the scores or the weights. s: any products and quotients with positive constants, of q, k
@@ -26,9 +37,12 @@
 //   A query whose scores are all -infinity gives 0 as the operator and NaN written out without the
 //   guard. (Behind the guard, rows of q and k that hold NaN themselves also give 0.)
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "passes/match/attention_mask.h"
 #include "passes/match/attention_parts.h"
+#include "passes/match/attention_sinks.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -75,36 +89,40 @@ class Rewriter {
       : graph_(graph), near_(softmax), for_plan_(for_plan) {}
 
   bool Run() {
-    Value* weights = Guarded(graph_, near_->output());
+    sunk_ = for_plan_ ? ReadSinks(graph_, *near_) : std::nullopt;
+    Value* weights = sunk_ ? sunk_->weights : Guarded(graph_, near_->output());
+    scores_ = sunk_ ? sunk_->scores : near_->input(0);
     mix_ = graph_.SoleConsumer(weights);
     if (mix_ == nullptr || !mix_->Is(Op::kMatMul) || mix_->input(0) != weights) return false;
-    const auto scores = ReadScores(graph_, near_->input(0));
+    const auto scores = ReadScores(graph_, scores_);
     if (!scores) return false;
     double scale = scores->scale;
-    const int64_t rank = RankOf(near_->input(0));
+    const int64_t rank = RankOf(scores_);
     if (RankOf(scores->product->output()) != rank) return false;
     const auto q = ReadHeads(scores->product->input(0), rank, false, &scale);
     const auto k = ReadHeads(scores->product->input(1), rank, true, &scale);
     const auto v = ReadHeads(mix_->input(1), rank, false, nullptr);
-    if (!q || !k || !v || q->heads != k->heads || q->heads != v->heads || q->width != k->width) {
-      return false;
-    }
+    if (!q || !k || !v || k->heads != v->heads || q->width != k->width) return false;
+    const bool equal = q->heads == k->heads;
+    if (!equal && (!for_plan_ || k->heads != 1)) return false;
     Value* plain = scores->product->output();
     const bool onnx = graph_.opset() >= 23;
     for (const Scores::Mask& mask : scores->masks) {
       const Value* shape = mask.condition ? mask.condition : mask.value;
       cut_out_ = mask.condition && IsCutOutFor(shape, plain);
       if ((!cut_out_ && !MaskFits(shape, plain)) || !IsFloat32(mask.value)) return false;
-      if (onnx && RankOf(shape) < 2) return false;
+      if (onnx && !for_plan_ && RankOf(shape) < 2) return false;
     }
     // The result [B, S, H, Dv] is reshaped to columns.
     Node* back = graph_.SoleConsumer(mix_->output());
     Node* join = back && back->Is(Op::kTranspose) && HasPerm(*back, PermsOf(rank).heads)
                      ? graph_.SoleConsumer(back->output())
                      : nullptr;
-    const bool flat =
-        q->is_flat() && join && JoinsHeads(*join, *v) && ((k->is_flat() && v->is_flat()) || !onnx);
-    if (!flat && (!onnx || rank == 3)) return false;
+    const bool plain_softmax = !sunk_ && scores->softcap == 0;
+    const bool flat = equal && plain_softmax && q->is_flat() && join && JoinsHeads(*join, *v) &&
+                      ((k->is_flat() && v->is_flat()) || !onnx);
+    if (!flat && for_plan_ && FuseHeads({*q, *k, *v}, *scores, scale, back)) return true;
+    if (!flat && (!onnx || rank == 3 || !equal || !plain_softmax)) return false;
     if (rank == 3 && (!k->is_flat() || !v->is_flat())) return false;
     Value* mask = MakeMask(*scores, plain, onnx);
     AttributeMap attributes;
@@ -143,6 +161,61 @@ class Rewriter {
   }
 
  private:
+  struct Operands {
+    const Heads &q, &k, &v;
+  };
+
+  /// Makes HeadsAttention, which only plans have. `back` is the only reader of the result.
+  bool FuseHeads(const Operands& operands, const Scores& scores, double scale, Node* back) {
+    const Shape whole = ShapeOf(scores_);     // [B, H, S, T]
+    const Shape y = ShapeOf(mix_->output());  // [B, H, S, Dv]
+    if (whole.size() != 4 || y != Shape{whole[0], whole[1], whole[2], operands.v.width}) {
+      return false;
+    }
+    Heads q = operands.q, k = operands.k, v = operands.v;
+    const Repeated keys = ReadRepeated(k.by_head), values = ReadRepeated(v.by_head);
+    if (keys.times == values.times) {
+      k.by_head = keys.source;
+      v.by_head = values.source;
+      k.heads = v.heads = k.heads / keys.times;
+    }
+    // Nothing else may be broadcast than the heads of k and v.
+    if (ShapeByHead(q) != Shape{whole[0], whole[1], whole[2], q.width} ||
+        ShapeByHead(k) != Shape{whole[0], k.heads, whole[3], q.width} ||
+        ShapeByHead(v) != Shape{whole[0], k.heads, whole[3], v.width} || whole[1] % k.heads != 0) {
+      return false;
+    }
+    // Integer products read values of 8 bits.
+    for (const Heads& heads : {q, k, v}) {
+      const Value* value = heads.by_head ? heads.by_head : heads.by_token;
+      if (value->producer && value->producer->Is(Op::kDequantizeLinear)) return false;
+    }
+    std::vector<Value*> inputs = {ByHead(q), ByHead(k), ByHead(v),
+                                  MakeMask(scores, scores.product->output(), true)};
+    if (sunk_) {
+      inputs.resize(7);
+      inputs.push_back(SinksOf(graph_, near_, sunk_->sinks));
+    }
+    AttributeMap attributes;
+    attributes.Set("scale", static_cast<float>(scale));
+    if (scores.softcap != 0) attributes.Set("softcap", static_cast<float>(scores.softcap));
+    const bool by_token = back && back->Is(Op::kTranspose) && HasPerm(*back, PermsOf(4).heads);
+    if (by_token) attributes.Set("by_token", int64_t{1});
+    graph_.opsets.try_emplace(kRequantDomain, 1);
+    return Emit("HeadsAttention", kRequantDomain, std::move(inputs), by_token ? back : mix_,
+                std::move(attributes));
+  }
+
+  /// The shape if it is known, else an empty one.
+  static Shape ShapeOf(const Value* value) {
+    return value->type.IsStatic() ? value->type.StaticShape() : Shape{};
+  }
+  static Shape ShapeByHead(const Heads& heads) {
+    Shape shape = ShapeOf(heads.by_head ? heads.by_head : heads.by_token);
+    if (heads.by_head == nullptr && shape.size() == 4) std::swap(shape[1], shape[2]);
+    return shape;
+  }
+
   /// Whether the target of a Reshape copies no dimension that has changed.
   static bool CopiesNothing(const Node& join, int64_t rank) {
     const std::vector<int64_t> sizes = join.constant(1)->ToInts();
@@ -255,9 +328,25 @@ class Rewriter {
   Graph& graph_;
   Node* near_;
   bool for_plan_;
+  std::optional<SunkScores> sunk_;
+  Value* scores_ = nullptr;  // masked, and without sinks
   Node* mix_ = nullptr;
   bool cut_out_ = false;  // whether the last mask was cut out for open lengths
 };
+
+/// Makes an Attention of ONNX read the heads that its keys and values repeat. Returns whether it
+/// changed.
+bool ShareHeads(Graph& graph, Node* node) {
+  if (!node->Is(Op::kAttention) || node->input(4) || node->input(5) || node->output(1) ||
+      node->output(2)) {
+    return false;
+  }
+  const Repeated keys = ReadRepeated(node->input(1)), values = ReadRepeated(node->input(2));
+  if (keys.times == 1 || keys.times != values.times) return false;
+  graph.SetInput(node, 1, keys.source);
+  graph.SetInput(node, 2, values.source);
+  return true;
+}
 
 bool IsLastSoftmax(const Graph& graph, const Node& node) {
   const int64_t rank = RankOf(node.input(0));
@@ -270,6 +359,7 @@ bool IsLastSoftmax(const Graph& graph, const Node& node) {
 
 bool FuseAttention(Graph& graph, PassContext& context) {
   return RewriteNodes(graph, [&](Graph& g, Node* node) {
+    if (context.for_plan && ShareHeads(g, node)) return true;
     return IsLastSoftmax(g, *node) && Rewriter(g, node, context.for_plan).Run();
   });
 }

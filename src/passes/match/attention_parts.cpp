@@ -106,6 +106,22 @@ bool ReadPacked(Value* value, Heads& out) {
   return true;
 }
 
+/// k [B, H, T, D] of a value [B, H, D, T] that is turned as matrices, as onnxscript writes it:
+///   Reshape(Transpose(Reshape(k, [B * H, T, D]), 0 2 1), [B, H, D, T])
+Value* PeelFlatTurn(const Value* value) {
+  const Node* apart = ProducerOf(value, "Reshape");
+  const Node* turn = apart ? ProducerOf(apart->input(0), "Transpose") : nullptr;
+  if (turn == nullptr || RankOf(value) != 4 || !HasPerm(*turn, {0, 2, 1})) return nullptr;
+  const Node* joined = ProducerOf(turn->input(0), "Reshape");
+  Value* k = joined ? joined->input(0) : nullptr;
+  if (k == nullptr || RankOf(k) != 4 || RankOf(turn->input(0)) != 3) return nullptr;
+  const bool turned = DimOf(k, 0) == DimOf(value, 0) && DimOf(k, 1) == DimOf(value, 1) &&
+                      DimOf(k, 2) == DimOf(value, 3) && DimOf(k, 3) == DimOf(value, 2) &&
+                      DimOf(k, 2) == DimOf(turn->input(0), 1) &&
+                      DimOf(k, 3) == DimOf(turn->input(0), 2);
+  return turned ? k : nullptr;
+}
+
 }  // namespace
 
 Perms PermsOf(int64_t rank) {
@@ -140,6 +156,12 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
       value = turn->input(0);
       continue;
     }
+    Value* turned = across && !tokens_first ? PeelFlatTurn(value) : nullptr;
+    if (turned) {
+      across = false;
+      value = turned;
+      continue;
+    }
     break;
   }
   if (across) return {};
@@ -157,6 +179,37 @@ std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, doub
     if (rank == 4) ReadPacked(value, out);
   }
   return out;
+}
+
+Repeated ReadRepeated(Value* value) {
+  const Repeated once{value, 1};
+  if (value == nullptr) return once;
+  const Node* join = RankOf(value) == 4 ? ProducerOf(value, "Reshape") : nullptr;
+  const Value* copies = join ? join->input(0) : nullptr;
+  const Node* repeat = ProducerOf(copies, "Expand");
+  if (repeat == nullptr) repeat = ProducerOf(copies, "Tile");
+  const Value* single = repeat ? repeat->input(0) : nullptr;
+  const Node* apart = ProducerOf(single, "Unsqueeze");
+  if (apart == nullptr) apart = ProducerOf(single, "Reshape");
+  Value* source = apart ? apart->input(0) : nullptr;
+  if (source == nullptr || RankOf(source) != 4 || RankOf(single) != 5 || RankOf(copies) != 5) {
+    return once;
+  }
+  for (size_t axis = 0; axis < 4; ++axis) {
+    const size_t shifted = axis < 2 ? axis : axis + 1;
+    const Dim& size = DimOf(source, axis);
+    if (!size.known() || size != DimOf(single, shifted) || size != DimOf(copies, shifted) ||
+        (axis != 1 && size != DimOf(value, axis))) {
+      return once;
+    }
+  }
+  const Dim& times = DimOf(copies, 2);
+  const Dim& heads = DimOf(source, 1);
+  if (DimOf(single, 2) != Dim(1) || !times.known() || times.value < 2 ||
+      DimOf(value, 1) != Dim(heads.value * times.value)) {
+    return once;
+  }
+  return {source, times.value};
 }
 
 std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
@@ -184,7 +237,7 @@ std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
       const Node* producer = side ? side->producer : nullptr;
       if (producer == nullptr || side->is_constant() || RankOf(side) != RankOf(value)) continue;
       if (!producer->Is(Op::kMatMul) && !producer->Is(Op::kMul) && !producer->Is(Op::kDiv) &&
-          !producer->Is(Op::kAdd) && !producer->Is(Op::kWhere)) {
+          !producer->Is(Op::kAdd) && !producer->Is(Op::kWhere) && !producer->Is("Tanh")) {
         continue;
       }
       if (!ReadScores(graph, side)) continue;
@@ -195,10 +248,20 @@ std::optional<Scores> ReadScores(const Graph& graph, Value* value) {
     }
     if (!found) return {};
   }
-  while (value && graph.SoleConsumer(value)) {
-    Value* x = PeelScale(value, out.scale);
-    if (x == nullptr) break;
-    value = x;
+  const auto peel = [&] {
+    double scale = 1;
+    while (value && graph.SoleConsumer(value)) {
+      Value* x = PeelScale(value, scale);
+      if (x == nullptr) break;
+      value = x;
+    }
+    return scale;
+  };
+  out.scale = peel();
+  if (Node* tanh = Lone(graph, value, "Tanh")) {
+    out.softcap = out.scale;
+    value = tanh->input(0);
+    out.scale *= peel();
   }
   out.product = Lone(graph, value, "MatMul");
   if (out.product == nullptr || !IsFloat32(value)) return {};

@@ -40,10 +40,21 @@ Perms PermsOf(int64_t rank);
 /// Reads q or v as [B, H, T, D], or k as [B, H, D, T], and collects scales on the way.
 std::optional<Heads> ReadHeads(Value* value, int64_t rank, bool transposed, double* scale);
 
+/// Keys or values of which several heads of q share one, as exporters repeat them for the product:
+///   Reshape(Expand(Unsqueeze(source [B, KV, T, D], 2), [B, KV, times, T, D]), [B, KV * times, T,
+///   D])
+struct Repeated {
+  Value* source = nullptr;
+  int64_t times = 1;
+};
+/// Reads such a value; anything else is its own source, once.
+Repeated ReadRepeated(Value* value);
+
 /// The scores, and the masks that are added to them.
 struct Scores {
   Node* product = nullptr;
   double scale = 1;
+  double softcap = 0;  // c of c * tanh(s / c), in front of the masks; 0: none
   struct Mask {
     Value* value;
     // for Where(condition, scores, value) or, `inverted`, Where(condition, value, scores)
@@ -53,7 +64,7 @@ struct Scores {
   std::vector<Mask> masks;
 };
 
-/// The scores that a value is made of: products, scaled and masked.
+/// The scores that a value is made of: products, scaled, capped and masked.
 std::optional<Scores> ReadScores(const Graph& graph, Value* value);
 
 }  // namespace requant

@@ -57,7 +57,8 @@ class FollowingPlan : public OpenPlan {
   /// Gives the slots their memory, with room for those that grow.
   void LayOut(int tries);
 
-  /// A Reshape that a pass made part of another operator, as those that split and join heads.
+  /// A Reshape or Expand that a pass made part of another operator, as those that split, join and
+  /// repeat heads.
   struct UsedReshape {
     const Node* node = nullptr;  // of the prepared model
     Shape from, to;              // when the plan was made
@@ -117,14 +118,20 @@ OpenPlanResult FollowingPlan::Make(const PreparedModel& model, const std::vector
 }
 
 /// Whether every dimension of the result is the number that it was, or, as it was, that of the same
-/// axis of the input.
+/// axis of the input, counted from either end. What an Expand did not repeat it must not repeat.
 bool FollowingPlan::UsedReshape::IsTheSame() const {
   const Shape now = node->input(0)->type.StaticShape();
   const Shape result = node->output()->type.StaticShape();
   if (now.size() != from.size() || result.size() != to.size()) return false;
   for (size_t i = 0; i < to.size(); ++i) {
-    const bool copies = i < from.size() && to[i] == from[i] && result[i] == now[i];
-    if (result[i] != to[i] && !copies) return false;
+    bool copied = false, copies = false;
+    for (const size_t axis : {i, i + from.size() - to.size()}) {
+      if (axis >= from.size() || to[i] != from[axis]) continue;
+      copied = true;
+      copies = copies || result[i] == now[axis];
+    }
+    const bool stays = result[i] == to[i] && !(node->Is(Op::kExpand) && copied);
+    if (!stays && !copies) return false;
   }
   return true;
 }
@@ -160,8 +167,8 @@ bool FollowingPlan::Relate(const PreparedModel& model, const std::vector<Shape>&
       if (lives[reader->position] && source.value) continue;
       const Value* from = reader->input(0);
       const Value* result = reader->output();
-      if (reader->Is(Op::kReshape) && reader->input(1) == value.get() && from->type.IsStatic() &&
-          result->type.IsStatic()) {
+      if ((reader->Is(Op::kReshape) || reader->Is(Op::kExpand)) &&
+          reader->input(1) == value.get() && from->type.IsStatic() && result->type.IsStatic()) {
         source.reshapes.push_back({reader, from->type.StaticShape(), result->type.StaticShape()});
       } else {
         source.fixed = true;

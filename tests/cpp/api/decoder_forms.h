@@ -52,12 +52,44 @@ inline const std::string kJoined = Heads("q") + Heads("k") + Heads("v") +
                                    "%nk = Concat(%pk, %kh) {axis = 2}\n"
                                    "%nv = Concat(%pv, %vh) {axis = -2}\n";
 
+/// Four heads of q for two of the keys, which are repeated, by head as rotary embedding leaves
+/// them.
+inline const std::string kRepeated = kJoined + R"(const %one: int64[1] = {1}
+const %two: int64[1] = {2}
+const %five: int64[1] = {4}
+const %zero: int64[1] = {0}
+const %wide: int64[3] = {0, 0, 16}
+%ks = Shape(%nk)
+%front = Slice(%ks, %zero, %two)
+%batch = Slice(%ks, %zero, %one)
+%rest = Slice(%ks, %two, %five)
+%copies = Concat(%front, %two, %rest) {axis = 0}
+%heads = Concat(%batch, %five, %rest) {axis = 0}
+%ku = Unsqueeze(%nk, %two)
+%ke = Expand(%ku, %copies)
+%kk = Reshape(%ke, %heads)
+%vu = Unsqueeze(%nv, %two)
+%ve = Expand(%vu, %copies)
+%vv = Reshape(%ve, %heads)
+%qn = Neg(%qh)
+%q4 = Concat(%qh, %qn) {axis = 1}
+%t = Transpose(%kk) {perm = [0, 1, 3, 2]}
+%s = MatMul(%q4, %t)
+%p = Softmax(%s) {axis = -1}
+%m = MatMul(%p, %vv)
+%mt = Transpose(%m) {perm = [0, 2, 1, 3]}
+%y = Reshape(%mt, %wide)
+)";
+
 inline std::vector<Form> Forms() {
   std::vector<Form> forms;
   forms.push_back(
       {"written out", Decoder("opset 17", kJoined + Plain("nk", "nv")), kKeysAndValues, true});
   forms.push_back({"written out, opset 23", Decoder("opset 23", kJoined + Plain("nk", "nv")),
                    kKeysAndValues, true});
+  forms.push_back({"repeated keys", Decoder("opset 17", kRepeated), kKeysAndValues, true});
+  forms.push_back(
+      {"repeated keys, opset 23", Decoder("opset 23", kRepeated), kKeysAndValues, true});
   // Nothing fuses the products behind a Relu, which gets a dense copy.
   forms.push_back({"with readers of a copy",
                    Decoder("opset 17", kJoined + "%rk = Relu(%nk)\n" + Plain("rk", "nv")),

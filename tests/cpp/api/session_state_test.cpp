@@ -116,18 +116,42 @@ TEST(SessionState, CopiesNoTokensButWhenRoomDoubles) {
 }
 
 TEST(SessionState, FollowsShapesByOnePlan) {
-  const PreparedModel model = PrepareForRun(ParseGraph(Forms()[0].text));
-  Session parent(model.Clone(), {});
-  SessionState state(parent, kKeysAndValues, 0);
-  Dice dice(1);
-  const Plan* plan = nullptr;
-  int plans = 0;
-  for (int turn = 0; turn < 30; ++turn) {
-    state.Run({{"x", Random(dice, {1, turn == 0 ? 7 : 1, 8})}});
-    plans += state.session().plan() != plan;
-    plan = state.session().plan();
+  for (const std::string& text :
+       {Forms()[0].text, Decoder("opset 17", kRepeated), Decoder("opset 23", kRepeated)}) {
+    const PreparedModel model = PrepareForRun(ParseGraph(text));
+    Session parent(model.Clone(), {});
+    SessionState state(parent, kKeysAndValues, 0);
+    Dice dice(1);
+    const Plan* plan = nullptr;
+    int plans = 0;
+    for (int turn = 0; turn < 30; ++turn) {
+      state.Run({{"x", Random(dice, {1, turn == 0 ? 7 : 1, 8})}});
+      plans += state.session().plan() != plan;
+      plan = state.session().plan();
+    }
+    EXPECT_LE(plans, 4) << text;
   }
-  EXPECT_LE(plans, 4);
+}
+
+/// The plan of a decoder whose heads share keys reads them once, and where they grow.
+TEST(SessionState, CopiesNoRepeatedKeys) {
+  for (const std::string opset : {"opset 17", "opset 23"}) {
+    const PreparedModel model = PrepareForRun(ParseGraph(Decoder(opset, kRepeated)));
+    Session parent(model.Clone(), {});
+    SessionState state(parent, kKeysAndValues, 0);
+    Dice dice(1);
+    for (int turn = 0; turn < 6; ++turn) {
+      state.Run({{"x", Random(dice, {1, turn == 0 ? 7 : 1, 8})}});
+      int attentions = 0;
+      for (const auto& step : state.session().plan()->steps) {
+        attentions += step->op == "HeadsAttention";
+        for (const char* none : {"Expand", "Softmax", "DenseCopy", "Unsqueeze"}) {
+          EXPECT_NE(step->op, none) << turn;
+        }
+      }
+      EXPECT_EQ(attentions, 1);
+    }
+  }
 }
 
 TEST(SessionState, KeepsWhatTheFirstRunComputesForGood) {
