@@ -381,7 +381,7 @@ describe('operators of com.microsoft', () => {
     model.dispose();
   });
 
-  const grouped = (tokens, past, total, attributes, more = {}, operands = '', fast = true) => {
+  const grouped = (tokens, past, total, attributes, more = {}, operands = '') => {
     const inputs = {
       q: `float32[1, ${tokens}, 64]`,
       k: `float32[1, ${tokens}, 32]`,
@@ -400,7 +400,7 @@ describe('operators of com.microsoft', () => {
       ],
       ['y', 'nk', 'nv'],
     );
-    return check(text, inputs, ['y', 'nk', 'nv'], { fast });
+    return check(text, inputs, ['y', 'nk', 'nv'], { fast: true });
   };
   const caches = { c: 'float32[12, 8]', n: 'float32[12, 8]' };
   test('GroupQueryAttention: a prompt', () => grouped(5, 0, 5, ''));
@@ -412,10 +412,11 @@ describe('operators of com.microsoft', () => {
   test('GroupQueryAttention: a window', () => grouped(7, 0, 7, ', local_window_size = 3'));
   test('GroupQueryAttention: a cap', () => grouped(5, 0, 5, ', softcap = 0.7, scale = 0.4'));
 
-  test('GroupQueryAttention: a smooth softmax', () =>
-    grouped(5, 0, 5, ', smooth_softmax = 1', {}, '', false));
+  test('GroupQueryAttention: a smooth softmax', () => grouped(5, 0, 5, ', smooth_softmax = 1'));
   test('GroupQueryAttention: a sink for every head', () =>
-    grouped(1, 6, 7, '', { h: 'float32[4]' }, ', _, _, _, _, %h', false));
+    grouped(1, 6, 7, '', { h: 'float32[4]' }, ', _, _, _, _, %h'));
+  test('GroupQueryAttention: sinks and a cap', () =>
+    grouped(5, 0, 5, ', softcap = 0.7', { h: 'float32[4]' }, ', _, _, _, _, %h'));
 
   test('RotaryEmbedding', () => {
     const inputs = { x: 'float32[2, 3, 32]', p: ['int64[2, 3]', [0, 1, 2, 4, 5, 6]], ...caches };

@@ -8,7 +8,7 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1039e3, brotli: 314.5e3 };
-const OPERATORS_LIMIT = { raw: 931e3, brotli: 294.5e3 };
+const OPERATORS_LIMIT = { raw: 938e3, brotli: 297e3 };
 const TOOLS_LIMIT = { raw: 906e3, brotli: 283e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 

@@ -342,7 +342,10 @@ bool ShareHeads(Graph& graph, Node* node) {
     return false;
   }
   const Repeated keys = ReadRepeated(node->input(1)), values = ReadRepeated(node->input(2));
-  if (keys.times == 1 || keys.times != values.times) return false;
+  if (keys.source == node->input(1) || values.source == node->input(2) ||
+      keys.times != values.times) {
+    return false;
+  }
   graph.SetInput(node, 1, keys.source);
   graph.SetInput(node, 2, values.source);
   return true;

@@ -205,7 +205,7 @@ Repeated ReadRepeated(Value* value) {
   }
   const Dim& times = DimOf(copies, 2);
   const Dim& heads = DimOf(source, 1);
-  if (DimOf(single, 2) != Dim(1) || !times.known() || times.value < 2 ||
+  if (DimOf(single, 2) != Dim(1) || !times.known() || times.value < 1 ||
       DimOf(value, 1) != Dim(heads.value * times.value)) {
     return once;
   }

@@ -47,7 +47,7 @@ struct Repeated {
   Value* source = nullptr;
   int64_t times = 1;
 };
-/// Reads such a value; anything else is its own source, once.
+/// Reads such a value, also one that is repeated once; anything else is its own source.
 Repeated ReadRepeated(Value* value);
 
 /// The scores, and the masks that are added to them.

@@ -177,6 +177,69 @@ TEST(HeadsAttention, SinksTakeAShareOfEveryRow) {
   Check({.heads = 2, .kv_heads = 1, .queries = 150, .keys = 700, .sinks = true, .opset = 23});
 }
 
+/// What looks like repeated heads, but is not, keeps its own steps and its numbers.
+TEST(HeadsAttention, OtherRepetitionsStay) {
+  const std::string head = R"(graph "" opset 17
+input %q: float32[2, 4, 3, 5]
+input %k: float32[2, 2, 4, 5]
+input %v: float32[2, 2, 4, 5]
+const %joined: int64[4] = {2, 4, 4, 5}
+const %axis: int64[1] = {2}
+const %before: int64[1] = {1}
+const %copies: int64[5] = {2, 2, 2, 4, 5}
+const %twice: int64[4] = {1, 2, 1, 1}
+)";
+  const std::string tail = R"(%kt = Transpose(%kr) {perm = [0, 1, 3, 2]}
+%s = MatMul(%q, %kt)
+%p = Softmax(%s) {axis = -1}
+%y = MatMul(%p, %vr)
+output %y
+)";
+  const std::string keys = "%ku = Unsqueeze(%k, %axis)\n%ke = Expand(%ku, %copies)\n";
+  const std::string values = "%vu = Unsqueeze(%v, %axis)\n%ve = Expand(%vu, %copies)\n";
+  const std::string joined = "%vr = Reshape(%ve, %joined)\n%kr = Reshape(%ke, %joined)\n";
+  const std::string repetitions[] = {
+      // All heads once, then all again.
+      "%kr = Tile(%k, %twice)\n%vr = Tile(%v, %twice)\n",
+      "%ku = Unsqueeze(%k, %before)\n%ke = Expand(%ku, %copies)\n" + values + joined,
+      keys + "%kr = Reshape(%ke, %joined)\n%vr = Tile(%v, %twice)\n",
+  };
+  for (const std::string& repetition : repetitions) {
+    SCOPED_TRACE(repetition);
+    Dice dice(7);
+    const Graph graph(ParseGraph(head + repetition + tail));
+    const TensorMap feeds = FeedsOf(graph, dice);
+    Session session(graph, {});
+    ExpectNear(session.Run(feeds)[0], Interpret(graph, feeds)[0]);
+    EXPECT_GT(session.plan()->steps.size(), 1U);
+  }
+}
+
+/// Sinks that differ between queries stay.
+TEST(HeadsAttention, OtherSinksStay) {
+  const Graph graph(ParseGraph(R"(graph "" opset 17
+input %q: float32[1, 2, 2, 5]
+input %k: float32[1, 2, 4, 5]
+input %v: float32[1, 2, 4, 5]
+const %sinks: float32[1, 2, 2, 1] = {1.0, 2.0, 3.0, 3.0}
+const %from: int64[1] = {0}
+const %to: int64[1] = {-1}
+const %at: int64[1] = {3}
+%kt = Transpose(%k) {perm = [0, 1, 3, 2]}
+%s = MatMul(%q, %kt)
+%all = Concat(%s, %sinks) {axis = 3}
+%pa = Softmax(%all) {axis = -1}
+%p = Slice(%pa, %from, %to, %at)
+%y = MatMul(%p, %v)
+output %y
+)"));
+  Dice dice(7);
+  const TensorMap feeds = FeedsOf(graph, dice);
+  Session session(graph, {});
+  ExpectNear(session.Run(feeds)[0], Interpret(graph, feeds)[0]);
+  EXPECT_GT(session.plan()->steps.size(), 1U);
+}
+
 TEST(HeadsAttention, RandomForms) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Dice dice(seed);
