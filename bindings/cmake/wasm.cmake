@@ -114,21 +114,20 @@ function(compile_without_wrapper)
       "${clang} ${before} <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>" PARENT_SCOPE)
 endfunction()
 
-# The parts of the core that compute for seconds: rounding by second moments, and products of few
-# rows, which have no kernel.
+# The parts of the core that compute for seconds. -Oz makes em++ forbid inlining, even of std::min and
+# also at -O3, and without inlining no loop is vectorized. A loop that calls accessors is worse than
+# slow: JavaScriptCore computed wrong addresses in some (docs/notes/2026-11-30-webkit-accessors.md).
 set(recover src/quant/recover)
 set(observers src/quant/observers)
-optimize_sources(${recover}/weights/round_weights.cpp src/plan/lower/product/few_rows.cpp
-  OPTIONS -O3 -msimd128)
-# -Oz makes em++ forbid inlining, even of std::min, and without inlining no loop is vectorized.
-# moments.cpp is among these because its loops must not call accessors: JavaScriptCore computed wrong
-# addresses in such a loop (docs/notes/2026-11-30-webkit-accessors.md).
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
-  ${observers}/histogram.cpp ${observers}/kl.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
-  ${observers}/moments.cpp ${observers}/scan.cpp src/quant/grid/block_grid.cpp
-  src/quant/grid/lattice.cpp src/quant/weights/blocks.cpp
+  ${recover}/weights/round_weights.cpp ${observers}/histogram.cpp ${observers}/kl.cpp
+  ${observers}/moments.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
+  ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/grid/lattice.cpp
+  src/quant/weights/blocks.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+# Products of few rows, which have no kernel.
+optimize_sources(src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
 optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp

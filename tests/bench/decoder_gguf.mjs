@@ -3,6 +3,8 @@
 // 16 bytes; byte i holds code i in its low half and code i + 16 in its high half; weight = d (code - 8).
 
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { halfBits } from '../transformers/onnx_file.mjs';
+import { byteCharacters } from '../transformers/tokenizers.mjs';
 
 /** SmolLM2-135M. */
 export const SHAPE = {
@@ -51,20 +53,9 @@ const list = (key, type, values) =>
     ...values.map((value) => WRITERS[type](value)),
   ]);
 
-/** The characters by which byte-level tokens are written (GPT-2): printable bytes stay, others move behind 255. */
-function byteTokens() {
-  const printable = (byte) =>
-    (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-  let moved = 256;
-  return Array.from({ length: 256 }, (_, byte) =>
-    String.fromCodePoint(printable(byte) ? byte : moved++),
-  );
-}
-
 function metadata({ layers, width, heads, keyHeads, inner, vocabulary }) {
-  const bytes = byteTokens();
   // One merge, which llama.cpp wants; the prompts of the benchmark do not have these letters side by side.
-  const tokens = [...bytes, 'yz'];
+  const tokens = [...byteCharacters(), 'yz'];
   while (tokens.length < vocabulary) tokens.push(`<${tokens.length}>`);
   return [
     entry('general.architecture', TEXT, 'llama'),
@@ -121,12 +112,6 @@ const bytesOf = (type, dims) =>
   type === F32 ? 4 * countOf(dims) : (countOf(dims) / BLOCK) * (2 + BLOCK / 2);
 const aligned = (size) => Math.ceil(size / ALIGNMENT) * ALIGNMENT;
 
-/** The bits of a float16 for a normal number. */
-function half(value) {
-  const exponent = Math.floor(Math.log2(value));
-  return ((exponent + 15) << 10) | Math.round((value / 2 ** exponent - 1) * 1024);
-}
-
 /** Weights of mean 0 and variance 1 / columns; ones for the scales of normalizations. */
 function dataOf(type, dims, random) {
   const data = Buffer.alloc(bytesOf(type, dims));
@@ -135,7 +120,7 @@ function dataOf(type, dims, random) {
     return data;
   }
   // A uniform code has the variance (16^2 - 1) / 12.
-  const scale = half(1 / Math.sqrt((dims[0] * 255) / 12));
+  const scale = halfBits(1 / Math.sqrt((dims[0] * 255) / 12));
   for (let at = 0; at < data.length; at += 18) {
     data.writeUInt16LE(scale, at);
     for (let i = 2; i < 18; i += 2) data.writeUInt16LE(random() & 0xffff, at + i);

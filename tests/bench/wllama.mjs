@@ -30,6 +30,12 @@ const installed = Object.fromEntries(
 const standards = { rounds: 7, prompts: '64,512', tokens: 192, level: '4', json: false };
 const { rounds, prompts, tokens, level, json } = readArguments(standards);
 
+const sizes = prompts.split(',').map(Number);
+// wllama 3 takes texts, of which 16 letters are repeated.
+if (!sizes.every((size) => size > 0 && size % 16 === 0)) {
+  throw new Error(`--prompts ${prompts}: not multiples of 16`);
+}
+
 /** Makes the two files; returns their addresses. */
 function makeFiles() {
   if (Object.keys(installed).length === 0) {
@@ -137,9 +143,9 @@ try {
   await page.goto(`${site.url}tests/bench/page/wllama.html`);
   const loaded = await page.evaluate(load, { files, peers: installed });
   const cases = [
-    ...prompts.split(',').map((prompt) => ({
+    ...sizes.map((prompt) => ({
       title: `prompt of ${prompt}`,
-      prompt: Number(prompt),
+      prompt,
       count: 2,
       part: 'prompt',
     })),

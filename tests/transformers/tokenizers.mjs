@@ -72,7 +72,7 @@ export function wordPiece(size) {
 }
 
 /** The characters that stand for the 256 bytes in byte-level BPE, as GPT-2 assigned them. */
-function byteCharacters() {
+export function byteCharacters() {
   const printable = (byte) =>
     (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   let next = 256;

@@ -9,7 +9,7 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1039e3, brotli: 314.5e3 };
 const OPERATORS_LIMIT = { raw: 938e3, brotli: 297e3 };
-const TOOLS_LIMIT = { raw: 906e3, brotli: 283e3 };
+const TOOLS_LIMIT = { raw: 908e3, brotli: 284e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];

@@ -3,9 +3,9 @@
 #include <cmath>
 
 namespace requant {
-
 namespace {
 
+/// The sum of a[i] b[n][i] for every n.
 template <size_t N>
 std::array<double, N> Sums(const double* a, const std::array<const double*, N>& b, size_t count) {
   double sums[N][4] = {};

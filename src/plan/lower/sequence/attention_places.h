@@ -30,7 +30,7 @@ inline size_t TakeFloats(size_t& end, int64_t rows, int64_t columns) {
   return at;
 }
 
-/// What the step needs memory for.
+/// The sizes on which the layout of the workspace depends.
 struct AttentionNeeds {
   int64_t panel = 0;  // queries of a panel
   int lanes = 1;

@@ -177,7 +177,7 @@ TEST(HeadsAttention, SinksTakeAShareOfEveryRow) {
   Check({.heads = 2, .kv_heads = 1, .queries = 150, .keys = 700, .sinks = true, .opset = 23});
 }
 
-/// What looks like repeated heads, but is not, keeps its own steps and its numbers.
+/// Heads that are repeated in another order keep their own steps, and the numbers are right.
 TEST(HeadsAttention, OtherRepetitionsStay) {
   const std::string head = R"(graph "" opset 17
 input %q: float32[2, 4, 3, 5]
