@@ -140,7 +140,8 @@ optimize_sources(${wide_sources}
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Loops in intrinsics, which -O3 makes no faster.
 optimize_sources(${observers}/product_sums.cpp
-                 ${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp OPTIONS -msimd128)
+                 ${lower}/elementwise/cast.cpp ${lower}/product/dynamic_quantize.cpp
+                 ${lower}/product/row_codes.cpp OPTIONS -msimd128)
 # Code that walks over every weight while a model is loaded.
 set(conv src/kernels/conv)
 optimize_sources(${conv}/pack.cpp ${conv}/dot8/pack_bytes.cpp ${conv}/narrow/pack_narrow.cpp

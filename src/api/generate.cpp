@@ -78,7 +78,7 @@ void FloatEnds(Graph& graph) {
 }  // namespace
 
 Graph PrepareForC(const Graph& graph, const std::map<std::string, Shape>& shapes) {
-  Graph floats = PrepareForRun(graph).Release();
+  Graph floats = PrepareForRun(graph, Reader::kOther).Release();
   FloatEnds(floats);
   PreparedModel prepared = PreparedModel::Settled(std::move(floats));
   const auto known = InputShapes(prepared.graph(), shapes);

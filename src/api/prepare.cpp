@@ -47,7 +47,7 @@ Graph WithFloats(const Graph& graph) {
   return copy;
 }
 
-void Prepare(Graph& graph) {
+void Prepare(Graph& graph, Reader reader) {
   WidenToFloats(graph);
   RewriteForRun(graph);
   // Packed weights must not be folded into floats.
@@ -55,6 +55,9 @@ void Prepare(Graph& graph) {
   packing.only = {"PackBlockedWeights", "GatherCodes"};
   if (HasWeightCodes(graph)) RunPasses(graph, packing);
   RunPasses(graph, {});
+  PipelineOptions rows;
+  rows.only = {"FuseRowCodes"};
+  if (reader == Reader::kPlan && HasRowCodes(graph)) RunPasses(graph, rows);
   PassContext context;
   if (Legalize(graph, context)) {
     RewriteForRun(graph);
@@ -63,8 +66,8 @@ void Prepare(Graph& graph) {
   if (kPrepareBodies.loaded() && HasBodies(graph)) kPrepareBodies(graph);
 }
 
-PreparedModel PrepareForRun(Graph&& graph) {
-  Prepare(graph);
+PreparedModel PrepareForRun(Graph&& graph, Reader reader) {
+  Prepare(graph, reader);
   return PreparedModel::Settled(std::move(graph));
 }
 

@@ -35,8 +35,11 @@ Graph WithFloats(const Graph& graph);
 /// The graph in the form that sessions run: a float graph is optimized, Q/DQ nodes become integer
 /// operators, and a QOperator graph is optimized as it is. Memory of a graph that is moved here is
 /// freed early.
-PreparedModel PrepareForRun(Graph&& graph);
-inline PreparedModel PrepareForRun(const Graph& graph) { return PrepareForRun(graph.Clone()); }
+/// Plans have operators of their own (FuseRowCodes), which other readers do not know.
+PreparedModel PrepareForRun(Graph&& graph, Reader reader = Reader::kPlan);
+inline PreparedModel PrepareForRun(const Graph& graph, Reader reader = Reader::kPlan) {
+  return PrepareForRun(graph.Clone(), reader);
+}
 inline PreparedModel PrepareForRun(IntegerModel&& model) {
   return PrepareForRun(std::move(model).Release());
 }
@@ -46,7 +49,7 @@ FloatModel OptimizedFloat(const Graph& graph);
 
 /// Does in place what PrepareForRun does: rewrites, passes, integer operators, and the bodies of
 /// control flow.
-void Prepare(Graph& graph);
+void Prepare(Graph& graph, Reader reader = Reader::kPlan);
 /// Prepares the bodies of control flow, as graphs of their own.
 void PrepareBodies(Graph& graph);
 

@@ -51,6 +51,13 @@ bool HasWeightCodes(const Graph& graph) {
   });
 }
 
+bool HasRowCodes(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    const Value* codes = node->Is(Op::kMatMulInteger) ? node->input(0) : nullptr;
+    return codes && codes->producer && codes->producer->Is(Op::kQuantizeLinear);
+  });
+}
+
 bool HasType(const Graph& graph, bool (*is_one)(DType)) {
   const auto has = [is_one](const auto& value) { return is_one(value->type.dtype); };
   if (std::any_of(graph.values().begin(), graph.values().end(), has)) return true;

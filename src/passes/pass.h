@@ -68,5 +68,6 @@ bool HasBodies(const Graph& graph);
 bool HasEinsum(const Graph& graph);
 bool HasHalves(const Graph& graph);
 bool HasNormalizationParts(const Graph& graph);
+bool HasRowCodes(const Graph& graph);
 
 }  // namespace requant

@@ -38,13 +38,17 @@ enum class ConvQ8Output : int32_t {
   kFloat32 = 3,  ///< see FloatSums
 };
 
-/// clamp(acc * scale + bias + residual, lo, hi). Every operation is rounded to float32, as the
-/// Cast, Mul, Add, Add and Clip behind a ConvInteger are. A NaN propagates.
+/// clamp((acc - row_zero * column_sum) * scale * row_scale + bias + residual, lo, hi). The sums are
+/// integers; every other operation is rounded to float32, as the Cast, Muls, Adds and Clip behind a
+/// ConvInteger are. A NaN propagates.
 struct FloatSums {
-  const float* scale = nullptr;     ///< [out_c]; three more floats are readable
-  const float* bias = nullptr;      ///< optional, [out_c]; three more floats are readable
-  const float* residual = nullptr;  ///< optional, one row of out_c floats per output pixel
-  int32_t residual_stride = 0;      ///< elements between the residual's pixels
+  const float* scale = nullptr;         ///< [out_c]; three more floats are readable
+  const float* row_scale = nullptr;     ///< optional, one for each output pixel
+  const uint8_t* row_zero = nullptr;    ///< optional, one for each output pixel
+  const int32_t* column_sum = nullptr;  ///< [out_c] if row_zero is given; three more are readable
+  const float* bias = nullptr;          ///< optional, [out_c]; three more floats are readable
+  const float* residual = nullptr;      ///< optional, one row of out_c floats per output pixel
+  int32_t residual_stride = 0;          ///< elements between the residual's pixels
   float lo = -__builtin_inff(), hi = __builtin_inff();
 };
 

@@ -60,7 +60,13 @@ void ConvQ8(const ConvQ8Params& p) {
           break;
         case ConvQ8Output::kFloat32: {
           const FloatSums& to = p.sums;
-          float sum = static_cast<float>(acc) * to.scale[o];
+          uint32_t corrected = static_cast<uint32_t>(acc);
+          if (to.row_zero) {
+            corrected -=
+                static_cast<uint32_t>(to.row_zero[row]) * static_cast<uint32_t>(to.column_sum[o]);
+          }
+          float sum = static_cast<float>(static_cast<int32_t>(corrected)) * to.scale[o];
+          if (to.row_scale) sum *= to.row_scale[row];
           if (to.bias) sum += to.bias[o];
           if (to.residual) sum += to.residual[static_cast<ptrdiff_t>(row) * to.residual_stride + o];
           if (sum < to.lo) sum = to.lo;  // a NaN passes both comparisons

@@ -1,5 +1,5 @@
-// Writes the sums of convolutions that are not requantized, in one pass instead of five over all of
-// the output.
+// Writes the sums of convolutions that are not requantized, in one pass instead of one for each of
+// the operators behind them.
 #include "base/simd.h"
 #include "kernels/conv/blocking.h"
 #include "kernels/conv/kernel.h"
@@ -15,10 +15,17 @@ void rq_conv_write_sums(const requant::ConvQ8Params* p, const int32_t* acc, int3
   for (int32_t r = 0; r < count; ++r, acc += kChannelBlock) {
     const ptrdiff_t at = row + r;
     int32_t* out = static_cast<int32_t*>(p->output) + at * p->geometry.output_stride + channel;
+    const v128_t zero = wasm_i32x4_splat(to.row_zero ? to.row_zero[at] : 0);
+    const v128_t row_scale = wasm_f32x4_splat(to.row_scale ? to.row_scale[at] : 1);
     for (int32_t c = 0; c < channels; c += 4) {
       v128_t sum = wasm_v128_load(acc + c);
       if (is_float) {
+        if (to.row_zero) {
+          const v128_t columns = wasm_v128_load(to.column_sum + channel + c);
+          sum = wasm_i32x4_sub(sum, wasm_i32x4_mul(zero, columns));
+        }
         sum = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), wasm_v128_load(to.scale + channel + c));
+        if (to.row_scale) sum = wasm_f32x4_mul(sum, row_scale);
         if (to.bias) sum = wasm_f32x4_add(sum, wasm_v128_load(to.bias + channel + c));
         if (to.residual) {
           const float* residual = to.residual + at * to.residual_stride + channel + c;

@@ -9,12 +9,13 @@ namespace requant {
 namespace {
 
 /// ONNX and ONNX Runtime name operators on codes in these ways; Lut, FixedPointMultiply and those
-/// of 16 bits, Integer... and BitSerial... are ours.
+/// of 16 bits, Integer..., BitSerial... and ...Rows are ours.
 bool IsNamedAsOnIntegers(std::string_view name) {
   return name.starts_with("QLinear") || name == "QGemm" || name == "Lut" || name == "ConvInteger" ||
          name == "MatMulInteger" || name == "DynamicQuantizeLinear" || name == "SplitBytes" ||
          name == "FixedPointMultiply" || name.ends_with("16") || name.starts_with("Integer") ||
-         name.starts_with("BitSerial");
+         name.starts_with("BitSerial") || name == "DynamicQuantizeRows" ||
+         name == "MatMulIntegerRows";
 }
 
 TEST(OpTable, SaysWhichOperatorsComputeOnCodes) {

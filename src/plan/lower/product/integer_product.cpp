@@ -40,17 +40,6 @@ class IntegerProductStep : public ConvQ8Step {
   bool adds = false;
 };
 
-/// Packs numbers for all channels, given for each or once for all; nullptr when there are none.
-const float* PackChannels(PlanBuilder& builder, const Tensor* numbers, int32_t channels) {
-  if (numbers == nullptr) return nullptr;
-  const auto count = static_cast<size_t>(channels);
-  // Kernels load whole vectors from any channel (FloatSums).
-  auto* packed = reinterpret_cast<float*>(builder.Packed((count + 3) * sizeof(float)));
-  const float* from = numbers->data<float>();
-  for (size_t c = 0; c < count; ++c) packed[c] = from[numbers->count() == 1 ? 0 : c];
-  return packed;
-}
-
 /// Takes the Cast behind an integer product, a Mul and an Add with constants for its channels
 /// (which lie along `axis`), and the epilogue of a float product. nullopt when there is no Cast.
 std::optional<Epilogue> TakeFloatSums(PlanBuilder& builder, const Node& node, size_t axis,
@@ -130,6 +119,16 @@ bool IsConstantBytes(const Node& node) {
 }
 
 }  // namespace
+
+const float* PackChannels(PlanBuilder& builder, const Tensor* numbers, int32_t channels) {
+  if (numbers == nullptr) return nullptr;
+  const auto count = static_cast<size_t>(channels);
+  // Kernels load whole vectors from any channel (FloatSums).
+  auto* packed = reinterpret_cast<float*>(builder.Packed((count + 3) * sizeof(float)));
+  const float* from = numbers->data<float>();
+  for (size_t c = 0; c < count; ++c) packed[c] = from[numbers->count() == 1 ? 0 : c];
+  return packed;
+}
 
 std::optional<std::vector<int32_t>> WeightZeros(const Node& node, int32_t channels) {
   const Tensor* given = node.constant(3);

@@ -24,4 +24,7 @@ std::optional<std::vector<int32_t>> WeightZeros(const Node& node, int32_t channe
 /// Whether all of the data has one zero point, given or not.
 bool HasOneInputZero(const Node& node);
 
+/// Packs numbers for all channels, given for each or once for all; nullptr when there are none.
+const float* PackChannels(PlanBuilder& builder, const Tensor* numbers, int32_t channels);
+
 }  // namespace requant

@@ -125,11 +125,11 @@ Value* GraphMaker::Add(const std::string& op, const std::vector<Value*>& inputs,
   return nullptr;
 }
 
-bool GraphMaker::IsGood(const Tensor& tensor) {
+bool GraphMaker::IsGood(const Tensor& tensor) const {
   if (tensor.count() == 0 || tensor.count() > 800) return false;
   if (!IsFloat(tensor.dtype())) return true;
   for (int64_t i = 0; i < tensor.count(); ++i) {
-    if (!(std::fabs(tensor.AsDouble(i)) < 50)) return false;
+    if (!(std::fabs(tensor.AsDouble(i)) < limit_)) return false;
   }
   return true;
 }
@@ -141,51 +141,34 @@ Value* GraphMaker::AddAny() {
     Maker make;
   };
   static constexpr Row kRows[] = {
-      {14, &GraphMaker::Conv},
-      {2, &GraphMaker::ConvTranspose},
-      {8, &GraphMaker::Dense},
-      {4, &GraphMaker::Product},
-      {8, &GraphMaker::Normalization},
-      {2, &GraphMaker::LayerNorm},
-      {14, &GraphMaker::Binary},
-      {8, &GraphMaker::Clamp},
-      {5, &GraphMaker::Unary},
-      {5, &GraphMaker::Decomposed},
-      {3, &GraphMaker::Variadic},
-      {6, &GraphMaker::Pool},
-      {4, &GraphMaker::Reduce},
-      {10, &GraphMaker::Transpose},
-      {7, &GraphMaker::Reshape},
-      {4, &GraphMaker::SqueezeOrUnsqueeze},
-      {2, &GraphMaker::Flatten},
-      {5, &GraphMaker::Slice},
-      {4, &GraphMaker::Concat},
-      {3, &GraphMaker::Split},
-      {6, &GraphMaker::Pad},
-      {3, &GraphMaker::Stretch},
-      {2, &GraphMaker::Gather},
-      {3, &GraphMaker::Neutral},
-      {2, &GraphMaker::Cast},
-      {6, &GraphMaker::QuantizePair},
-      {6, &GraphMaker::Repeat},
-      {1, &GraphMaker::ConstantNode},
-      {3, &GraphMaker::Branch},
-      {3, &GraphMaker::Atrous},
-      {3, &GraphMaker::GroupNorm},
-      {4, &GraphMaker::ScaledLayer},
-      {2, &GraphMaker::ExpandByShape},
-      {8, &GraphMaker::Attention},
-      {3, &GraphMaker::RmsNorm},
-      {5, &GraphMaker::Einsum},
-      {4, &GraphMaker::BlockedWeights},
+      {14, &GraphMaker::Conv},         {2, &GraphMaker::ConvTranspose},
+      {8, &GraphMaker::Dense},         {4, &GraphMaker::Product},
+      {8, &GraphMaker::Normalization}, {2, &GraphMaker::LayerNorm},
+      {14, &GraphMaker::Binary},       {8, &GraphMaker::Clamp},
+      {5, &GraphMaker::Unary},         {5, &GraphMaker::Decomposed},
+      {3, &GraphMaker::Variadic},      {6, &GraphMaker::Pool},
+      {4, &GraphMaker::Reduce},        {10, &GraphMaker::Transpose},
+      {7, &GraphMaker::Reshape},       {4, &GraphMaker::SqueezeOrUnsqueeze},
+      {2, &GraphMaker::Flatten},       {5, &GraphMaker::Slice},
+      {4, &GraphMaker::Concat},        {3, &GraphMaker::Split},
+      {6, &GraphMaker::Pad},           {3, &GraphMaker::Stretch},
+      {2, &GraphMaker::Gather},        {3, &GraphMaker::Neutral},
+      {2, &GraphMaker::Cast},          {6, &GraphMaker::QuantizePair},
+      {2, &GraphMaker::RowCodes},      {6, &GraphMaker::Repeat},
+      {1, &GraphMaker::ConstantNode},  {3, &GraphMaker::Branch},
+      {3, &GraphMaker::Atrous},        {3, &GraphMaker::GroupNorm},
+      {4, &GraphMaker::ScaledLayer},   {2, &GraphMaker::ExpandByShape},
+      {8, &GraphMaker::Attention},     {3, &GraphMaker::RmsNorm},
+      {5, &GraphMaker::Einsum},        {4, &GraphMaker::BlockedWeights},
   };
   int64_t total = 0;
   for (const Row& row : kRows) total += row.weight;
   int64_t ticket = dice_.In(0, total - 1);
   for (const Row& row : kRows) {
     if ((ticket -= row.weight) >= 0) continue;
-    const bool quantizes =
-        row.make == &GraphMaker::QuantizePair || row.make == &GraphMaker::BlockedWeights;
+    const bool quantizes = row.make == &GraphMaker::QuantizePair ||
+                           row.make == &GraphMaker::RowCodes ||
+                           row.make == &GraphMaker::BlockedWeights;
     return odd_ && quantizes ? nullptr : (this->*row.make)();
   }
   return nullptr;

@@ -58,7 +58,7 @@ class GraphMaker {
   /// Adds the node if it is valid and its values are small enough to be compared.
   Value* Add(const std::string& op, const std::vector<Value*>& inputs, AttributeMap attributes = {},
              size_t outputs = 1, const std::string& domain = "");
-  static bool IsGood(const Tensor& tensor);
+  bool IsGood(const Tensor& tensor) const;
   Value* AddAny();
   void Finish();
 
@@ -123,6 +123,8 @@ class GraphMaker {
   Value* Neutral();
   Value* Cast();
   Value* QuantizePair();
+  /// A product of rows that become codes, each with its own scale.
+  Value* RowCodes();
   /// The computation of an existing node again.
   Value* Repeat();
   Value* ConstantNode();
@@ -144,6 +146,7 @@ class GraphMaker {
 
   Dice dice_;
   bool smooth_, odd_;
+  double limit_ = 50;  // of the magnitudes of floats
   int opset_ = 13;
   int symbolic_ = -1;
   RandomGraph out_;

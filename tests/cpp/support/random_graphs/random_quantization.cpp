@@ -1,4 +1,6 @@
 // Fragments of random graphs: operators without effect, and quantization.
+#include <algorithm>
+
 #include "support/random_graphs/random_graph.h"
 
 namespace requant {
@@ -39,6 +41,51 @@ Value* GraphMaker::QuantizePair() {
     }
   }
   return y;
+}
+
+Value* GraphMaker::RowCodes() {
+  if (smooth_ || opset_ < 11) return nullptr;
+  Value* x = Pick();
+  if (ShapeOf(x).empty()) return nullptr;
+  limit_ = 1e6;  // of codes and their sums
+  const auto reduced = [&](const char* op) -> Value* {
+    if (opset_ >= 18) return Add(op, {x, Ints({-1})});
+    return Add(op, {x}, With({{"axes", std::vector<int64_t>{-1}}}));
+  };
+  Value *none = Constant(Tensor::Scalar(uint8_t{0})), *one = Scalar(1), *zero = Scalar(0);
+  /// Adds an operator unless one before could not be added.
+  const auto then = [&](const char* op, const std::vector<Value*>& inputs,
+                        AttributeMap attributes = {}) -> Value* {
+    const bool all =
+        std::all_of(inputs.begin(), inputs.end(), [](Value* v) { return v != nullptr; });
+    return all ? Add(op, inputs, std::move(attributes)) : nullptr;
+  };
+  const auto cast = [&](Value* value, DType to) {
+    return then("Cast", {value}, With({{"to", static_cast<int64_t>(to)}}));
+  };
+  Value* lo = then("Min", {reduced("ReduceMin"), zero});
+  Value* hi = then("Max", {reduced("ReduceMax"), zero});
+  Value* step = then("Mul", {then("Sub", {hi, lo}), Scalar(1.0F / 255)});
+  Value* scale = then("Max", {step, Scalar(1e-30F)});
+  Value* share = then("Neg", {then("Div", {lo, scale})});
+  Value* zeros = then("QuantizeLinear", {share, one, none});
+  Value* steps = then("Round", {then("Div", {x, scale})});
+  Value* codes =
+      then("QuantizeLinear", {then("Add", {steps, cast(zeros, DType::kFloat32)}), one, none});
+  const int64_t k = ShapeOf(x).back(), n = dice_.In(1, 4);
+  Tensor weights(DType::kInt8, {k, n}), sums(DType::kInt32, {n});
+  for (int64_t i = 0; i < k * n; ++i) {
+    const int64_t weight = dice_.In(-128, 127);
+    weights.data<int8_t>()[i] = static_cast<int8_t>(weight);
+    sums.data<int32_t>()[i % n] += static_cast<int32_t>(weight);
+  }
+  Value* product = then("MatMulInteger", {codes, Constant(std::move(weights))});
+  Value* less = then("Mul", {cast(zeros, DType::kInt32), Constant(std::move(sums))});
+  Value* real = cast(then("Sub", {product, less}), DType::kFloat32);
+  Value* scaled = then("Mul", {real, Floats({n}, 0.001F, 0.01F)});
+  limit_ = 50;
+  Value* y = then("Mul", {scaled, scale});
+  return dice_.Chance(50) ? then("Add", {y, Floats({n})}) : y;
 }
 
 /// The computation of an existing node again.

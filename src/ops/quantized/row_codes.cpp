@@ -1,0 +1,139 @@
+// Two operators of ai.requant, which the pass FuseRowCodes makes: products of rows of floats that
+// become codes of 8 bits while a model runs, each row with its own scale and zero point.
+//
+//   codes, s, z = DynamicQuantizeRows(x [.., K])
+//     lo = min(x.., 0), hi = max(x.., 0) of a row
+//     s = max((hi - lo) * (1 / 255), 1e-30)                                      [.., 1]
+//     z = clamp(half_even(-(lo / s)), 0, 255), a byte                            [.., 1]
+//     codes = clamp(half_even(x / s) + z, 0, 255)                                [.., K]
+//   A row with a NaN or an infinity has no finite s, so that its products are NaN.
+//
+//   y [.., N] = MatMulIntegerRows(codes [.., K], w [K, N], s [.., 1], z [.., 1] or none,
+//                                 t [N] or [], b [N] or [] or none)
+//     y = float(sum of codes * w - z * sum of w) * t * s + b
+//   The sums are integers; every other operation is rounded to float32.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/str_cat.h"
+#include "numeric/affine.h"
+#include "ops/infer_util.h"
+#include "ops/table.h"
+
+namespace requant {
+namespace {
+
+constexpr float kLeastScale = 1e-30F;
+
+void InferDynamicQuantizeRows(InferContext& context) {
+  RequireDType(context, 0, {DType::kFloat32});
+  RequireMinRank(context, 0, 1);
+  std::optional<SymbolicShape> codes = context.inputs[0].shape, rows = codes;
+  if (rows && !rows->empty()) rows->back() = Dim(1);
+  SetOutput(context, 0, DType::kUint8, codes);
+  SetOutput(context, 1, DType::kFloat32, rows);
+  SetOutput(context, 2, DType::kUint8, rows);
+}
+
+void EvaluateDynamicQuantizeRows(EvalContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t width = x.shape().back();
+  Shape per_row = x.shape();
+  per_row.back() = 1;
+  Tensor codes(DType::kUint8, x.shape()), scales(DType::kFloat32, per_row),
+      zeros(DType::kUint8, per_row);
+  for (int64_t row = 0; row < NumElements(per_row); ++row) {
+    const float* from = x.data<float>() + row * width;
+    float lo = 0, hi = 0;
+    bool is_nan = false;
+    for (int64_t i = 0; i < width; ++i) {
+      is_nan = is_nan || std::isnan(from[i]);
+      lo = std::min(lo, from[i]);
+      hi = std::max(hi, from[i]);
+    }
+    const float scale = is_nan ? NAN : std::max((hi - lo) * (1.0F / 255), kLeastScale);
+    const int32_t zero = QuantizeLinear(-(lo / scale), 1, 0, {0, 255});
+    scales.data<float>()[row] = scale;
+    zeros.data<uint8_t>()[row] = static_cast<uint8_t>(zero);
+    for (int64_t i = 0; i < width; ++i) {
+      codes.data<uint8_t>()[row * width + i] =
+          static_cast<uint8_t>(QuantizeLinear(from[i], scale, zero, {0, 255}));
+    }
+  }
+  context.outputs[0] = codes;
+  if (context.outputs.size() > 1) context.outputs[1] = scales;
+  if (context.outputs.size() > 2) context.outputs[2] = zeros;
+}
+
+void InferMatMulIntegerRows(InferContext& context) {
+  RequireDType(context, 0, {DType::kInt8, DType::kUint8});
+  RequireDType(context, 1, {DType::kInt8, DType::kUint8});
+  RequireRank(context, 1, 2);
+  RequireInput(context, 4);
+  for (const size_t slot : {2, 4, 5}) {
+    if (slot < 5 || context.has(slot)) RequireDType(context, slot, {DType::kFloat32});
+  }
+  if (context.has(3)) RequireDType(context, 3, {DType::kUint8});
+  std::optional<SymbolicShape> shape = context.inputs[0].shape;
+  const SymbolicShape* w = context.shape(1);
+  if (shape && !shape->empty()) {
+    if (w) MergeDims(shape->back(), (*w)[0], "the inner dimension");
+    shape->back() = w ? (*w)[1] : Dim();
+  }
+  SetOutput(context, 0, DType::kFloat32, shape);
+}
+
+/// The number of a column, of numbers given for each or once for all.
+float At(const Tensor& numbers, int64_t column, int64_t columns) {
+  if (numbers.count() != 1 && numbers.count() != columns) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat(ShapeToString(numbers.shape()), " numbers for ", columns, " columns"));
+  }
+  return numbers.data<float>()[numbers.count() == 1 ? 0 : column];
+}
+
+void EvaluateMatMulIntegerRows(EvalContext& context) {
+  const Tensor &codes = context.input(0), &w = context.input(1), &s = context.input(2);
+  const int64_t inner = w.dim(0), columns = w.dim(1);
+  Shape shape = codes.shape();
+  const int64_t rows = s.count();
+  if (shape.empty() || shape.back() != inner || codes.count() != rows * inner ||
+      (context.has(3) && context.input(3).count() != rows)) {
+    Fail(ErrorCode::kShapeMismatch,
+         StrCat("codes of ", ShapeToString(shape), ", weights of ", ShapeToString(w.shape()),
+                " and scales of ", ShapeToString(s.shape())));
+  }
+  shape.back() = columns;
+  Tensor y(DType::kFloat32, shape);
+  const std::vector<int64_t> q = codes.ToInts(), weights = w.ToInts();
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t zero = context.has(3) ? context.input(3).data<uint8_t>()[row] : 0;
+    for (int64_t column = 0; column < columns; ++column) {
+      uint64_t sum = 0;  // wraps, as the sums of MatMulInteger do
+      for (int64_t k = 0; k < inner; ++k) {
+        const int64_t code = q[static_cast<size_t>(row * inner + k)] - zero;
+        sum += static_cast<uint64_t>(code * weights[static_cast<size_t>(k * columns + column)]);
+      }
+      float value = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(sum))) *
+                    At(context.input(4), column, columns);
+      value *= s.data<float>()[row];
+      if (context.has(5)) value += At(context.input(5), column, columns);
+      y.data<float>()[row * columns + column] = value;
+    }
+  }
+  context.outputs[0] = y;
+}
+
+constexpr OpDef kRows[] = {
+    OnIntegers({"DynamicQuantizeRows", kRequantDomain, 1, 1, 1, 3, InferDynamicQuantizeRows,
+                EvaluateDynamicQuantizeRows, QuantRule::kFloat}),
+    OnIntegers({"MatMulIntegerRows", kRequantDomain, 1, 3, 6, 1, InferMatMulIntegerRows,
+                EvaluateMatMulIntegerRows, QuantRule::kFloat, FusionRule::kOutFusable}),
+};
+
+}  // namespace
+
+std::span<const OpDef> RowCodesOps() { return kRows; }
+
+}  // namespace requant

@@ -1,0 +1,183 @@
+// Lowers DynamicQuantizeRows and MatMulIntegerRows (ops/quantized/row_codes.cpp): a step makes the
+// codes of the rows, and a product of 8 bits with the scales of its rows makes floats again.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/simd.h"
+#include "kernels/quantize/table.h"
+#include "plan/lower/convolution/qconv.h"
+#include "plan/lower/convolution/window_step.h"
+#include "plan/lower/elementwise/epilogue.h"
+#include "plan/lower/kernel_step.h"
+#include "plan/lower/product/integer_product.h"
+#include "plan/lower/rows.h"
+#include "plan/lower/steps.h"
+
+namespace requant {
+namespace {
+
+/// The least and the largest of a row's values and 0; NaNs if it has one.
+std::pair<float, float> RangeOfRow(const float* values, size_t count) {
+  v128_t least = wasm_f32x4_splat(0), largest = least, is_nan = least;
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const v128_t next = wasm_v128_load(values + i);
+    is_nan = wasm_v128_or(is_nan, wasm_f32x4_ne(next, next));
+    least = wasm_f32x4_pmin(least, next);
+    largest = wasm_f32x4_pmax(largest, next);
+  }
+  float lo[4], hi[4];
+  wasm_v128_store(lo, least);
+  wasm_v128_store(hi, largest);
+  std::pair<float, float> range(*std::min_element(lo, lo + 4), *std::max_element(hi, hi + 4));
+  bool has_nan = wasm_v128_any_true(is_nan);
+  for (; i < count; ++i) {
+    has_nan = has_nan || std::isnan(values[i]);
+    range.first = std::min(range.first, values[i]);
+    range.second = std::max(range.second, values[i]);
+  }
+  return has_nan ? std::pair(NAN, NAN) : range;
+}
+
+/// Computes codes, scales and zero points of this run, one row after the other.
+class DynamicQuantizeRowsStep
+    : public KernelStep<StepKind::kDynamicQuantizeRows, QuantizeKernels, QuantizeParams> {
+ public:
+  void Run(const RunContext& context) const override {
+    QuantizeParams call = params;
+    call.rows = 1;
+    call.in = context.Read<float>(inputs[0]);
+    auto* codes = context.Write<uint8_t>(outputs[0]);
+    auto* scales = context.Write<float>(outputs[1]);
+    auto* zeros = context.Write<uint8_t>(outputs[2]);
+    for (size_t row = 0; row < params.rows; ++row) {
+      const auto [lo, hi] = RangeOfRow(call.in, call.cols);
+      const float range = (hi - lo) * (1.0F / 255);
+      call.scale = range < 1e-30F ? 1e-30F : range;  // a NaN stays
+      const float zero = -(lo / call.scale);
+      call.zero = zero > 0 ? static_cast<int32_t>(std::nearbyint(std::min(zero, 255.0F))) : 0;
+      scales[row] = call.scale;
+      zeros[row] = static_cast<uint8_t>(call.zero);
+      call.out = codes;
+      run(&call);
+      call.in += call.cols;
+      codes += call.cols;
+    }
+  }
+};
+
+/// Inputs: codes, scales of the rows, their zero points if any, and the residual if `adds`.
+class IntegerProductRowsStep : public ConvQ8Step {
+ public:
+  StepKind kind() const override { return StepKind::kIntegerProductRows; }
+  void Fields(PlanArchive& archive) override {
+    ConvQ8Step::Fields(archive);
+    archive.Fields(adds);
+    archive.Blob(params.sums.scale);
+    archive.Blob(params.sums.bias);
+    archive.Blob(params.sums.column_sum);
+  }
+  void Run(const RunContext& context) const override {
+    ConvQ8Params call = params;
+    call.input = context.Read(inputs[0]);
+    call.output = context.Write(outputs[0]);
+    call.workspace = context.Write(workspace);
+    call.sums.row_scale = context.Read<float>(inputs[1]);
+    if (call.sums.column_sum) call.sums.row_zero = context.Read<uint8_t>(inputs[2]);
+    if (adds) call.sums.residual = context.Read<float>(inputs.back());
+    RunParts(context, parts, run, call);
+  }
+  bool adds = false;
+};
+
+/// Whether constant numbers are given for each column or once for all.
+bool FitColumns(const Tensor* numbers, int64_t columns) {
+  return numbers && (numbers->count() == 1 || numbers->count() == columns);
+}
+
+/// The sums of the columns of weights [K, N], with three more numbers behind them, since kernels
+/// load whole vectors.
+const int32_t* PackColumnSums(PlanBuilder& builder, const Tensor& weights) {
+  const auto columns = static_cast<size_t>(weights.dim(1));
+  const auto rows = static_cast<size_t>(weights.dim(0));
+  auto* sums = reinterpret_cast<int32_t*>(builder.Packed((columns + 3) * sizeof(int32_t)));
+  std::fill_n(sums, columns + 3, 0);
+  const auto* bytes = static_cast<const uint8_t*>(weights.raw());
+  const bool is_signed = weights.dtype() == DType::kInt8;
+  for (size_t row = 0; row < rows; ++row, bytes += columns) {
+    for (size_t column = 0; column < columns; ++column) {
+      sums[column] += is_signed ? static_cast<int8_t>(bytes[column]) : bytes[column];
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+bool LowerDynamicQuantizeRows(PlanBuilder& builder, const Node& node) {
+  const Shape shape = node.inputs[0]->type.StaticShape();
+  for (size_t i = 0; i < 3; ++i) {
+    if (node.output(i) == nullptr) return false;
+  }
+  if (NumElements(shape) == 0) return false;
+  const QuantizeKernel& kernel = builder.Choose("quantize", QuantizeKernels());
+  const int input = builder.In(node.inputs[0]);
+  std::vector<int> outputs;
+  for (size_t i = 0; i < 3; ++i) outputs.push_back(builder.Out(node.outputs[i]));
+  auto& step = builder.Add<DynamicQuantizeRowsStep>(node, kernel.name, {input}, outputs);
+  step.run = kernel.run;
+  step.params.cols = step.params.in_row_stride = step.params.out_row_stride =
+      static_cast<size_t>(shape.back());
+  step.params.rows = static_cast<size_t>(NumElements(shape)) / step.params.cols;
+  step.params.hi = 255;
+  return true;
+}
+
+bool LowerMatMulIntegerRows(PlanBuilder& builder, const Node& node) {
+  ConvWeightsLayout layout;
+  const auto geometry = IntegerMatrixGeometry(node, layout);
+  if (!geometry) return false;
+  const int64_t columns = geometry->out_c;
+  const Tensor* scales = node.constant(4);
+  const Tensor* bias = node.constant(5);
+  if (!FitColumns(scales, columns) || (node.input(5) && !FitColumns(bias, columns)) ||
+      NumElements(node.inputs[2]->type.StaticShape()) != ConvRows(*geometry)) {
+    return false;
+  }
+  const Tensor& weights = *node.constant(1);
+  const CodeRange codes = InputCodes(builder, node.inputs[0], 0);
+  const ConvQ8Weights packing{
+      layout, weights.raw(), weights.dtype() == DType::kInt8, nullptr, nullptr, codes.lo, codes.hi};
+  std::string tuning = QTuningOf("conv_q8", *geometry, codes, packing);
+  const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, *geometry, tuning);
+  const uint8_t* packed = builder.Pack(kernel, packing);
+  std::vector<int> inputs = {builder.In(node.inputs[0]), builder.In(node.inputs[2])};
+  if (node.input(3)) inputs.push_back(builder.In(node.input(3)));
+  const Epilogue epilogue = TakeEpilogue(builder, node, true);
+  if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual));
+  const int output = builder.Out(epilogue.output);
+  auto& step = builder.Add<IntegerProductRowsStep>(node, kernel.name, inputs, {output});
+  step.op = epilogue.op;
+  step.tuning = std::move(tuning);
+  step.adds = epilogue.residual != nullptr;
+  FloatSums& sums = step.params.sums;
+  sums.scale = PackChannels(builder, scales, geometry->out_c);
+  sums.bias = PackChannels(builder, bias, geometry->out_c);
+  if (node.input(3)) sums.column_sum = PackColumnSums(builder, weights);
+  sums.residual_stride = geometry->out_c;
+  sums.lo = static_cast<float>(epilogue.clamp.lo);
+  sums.hi = static_cast<float>(epilogue.clamp.hi);
+  step.params.input_signed = node.inputs[0]->type.dtype == DType::kInt8;
+  step.params.output_type = ConvQ8Output::kFloat32;
+  step.Set(builder, kernel, *geometry, packed, TapsOf(layout), TileOf(kernel.walk, *geometry),
+           kMacsPerPart);
+  return true;
+}
+
+RQ_STEP(DynamicQuantizeRows, DynamicQuantizeRowsStep)
+RQ_STEP(IntegerProductRows, IntegerProductRowsStep)
+
+}  // namespace requant
