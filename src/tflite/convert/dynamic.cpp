@@ -49,15 +49,14 @@ Value* Rounded(Context& context, Value* x) {
   return context.Add("QuantizeLinear", {x, context.Scalar(1), zero});
 }
 
-/// The sums of each column of int8 weights [k, n], times their scales.
-Tensor ColumnSums(const Tensor& codes, const std::vector<float>& scales) {
+/// The sums of each column of int8 weights [k, n].
+Tensor ColumnSums(const Tensor& codes) {
   const int64_t n = codes.dim(1);
-  Tensor out(DType::kFloat32, {n});
-  for (int64_t column = 0; column < n; ++column) {
-    int64_t sum = 0;
-    for (int64_t k = 0; k < codes.dim(0); ++k) sum += codes.data<int8_t>()[k * n + column];
-    const float scale = scales[scales.size() == 1 ? 0 : static_cast<size_t>(column)];
-    out.data<float>()[column] = static_cast<float>(static_cast<double>(sum) * scale);
+  Tensor out(DType::kInt32, {n});
+  for (int64_t k = 0; k < codes.dim(0); ++k) {
+    for (int64_t column = 0; column < n; ++column) {
+      out.data<int32_t>()[column] += codes.data<int8_t>()[k * n + column];
+    }
   }
   return out;
 }
@@ -83,8 +82,9 @@ Value* DynamicProduct(Context& context, Value* rows, bool one_row, size_t weight
     Value* sums = Sums(context, context.Add("MatMulInteger", {made[0], w, made[2]}), weights, 0);
     return WithBias(context, context.Add("Mul", {sums, made[1]}), bias, 0);
   }
-  // Codes are uint8, x = s (q - z) with a row's range from 0 or less to 0 or more. The kernels take
-  // one zero point for all rows, so the sum of (q - z) w is that of q w, less z times the sum of w.
+  // Codes are uint8, x = s (q - z) with a row's range from 0 or less to 0 or more. MatMulInteger
+  // takes one zero point for all rows, so the sum of (q - z) w is that of q w, less z times the sum
+  // of w. The pass FuseRowCodes knows these operators.
   Value* axis = context.Ints({-1});
   Value* zero = context.Scalar(0);
   Value* least = context.Add("Min", {context.Add("ReduceMin", {rows, axis}), zero});
@@ -92,15 +92,15 @@ Value* DynamicProduct(Context& context, Value* rows, bool one_row, size_t weight
   Value* scale =
       context.Add("Mul", {context.Add("Sub", {most, least}), context.Scalar(1.0F / 255)});
   scale = context.Add("Max", {scale, context.Scalar(kLeastScale)});
-  Value* share = context.Add("Neg", {context.Add("Div", {least, scale})});
-  Value* offset = context.Add("DequantizeLinear", {Rounded(context, share), context.Scalar(1)});
-  Value* steps = context.Add("Add", {context.Add("Div", {rows, scale}), offset});
-  Value* codes = Rounded(context, steps);
-  Value* sums = Sums(context, context.Add("MatMulInteger", {codes, w}), weights, 0);
-  Value* columns = context.graph().AddConstant(
-      ColumnSums(w->constant, context.input(weights).quantization.scales));
-  sums = context.Add("Sub", {sums, context.Add("Mul", {offset, columns})});
-  return WithBias(context, context.Add("Mul", {sums, scale}), bias, 0);
+  Value* zeros = Rounded(context, context.Add("Neg", {context.Add("Div", {least, scale})}));
+  Value* steps = context.Add("Round", {context.Add("Div", {rows, scale})});
+  Value* codes =
+      Rounded(context, context.Add("Add", {steps, context.Cast(zeros, DType::kFloat32)}));
+  Value* columns = context.graph().AddConstant(ColumnSums(w->constant));
+  Value* less = context.Add("Mul", {context.Cast(zeros, DType::kInt32), columns});
+  Value* integers = context.Add("Sub", {context.Add("MatMulInteger", {codes, w}), less});
+  return WithBias(context, context.Add("Mul", {Sums(context, integers, weights, 0), scale}), bias,
+                  0);
 }
 
 Value* DynamicConv(Context& context, const std::vector<int64_t>& perm, AttributeMap attributes,
