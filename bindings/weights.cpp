@@ -86,10 +86,10 @@ val CreateWeightQuantizer(const ModelHandle& model, const val& options) {
   });
 }
 
-val Dynamically(const ModelHandle& model, bool embeddings) {
+val Dynamically(const ModelHandle& model, bool embeddings, bool by_row) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings);
+    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings, by_row);
     return WithLeft(std::move(graph), left);
   });
 }

@@ -135,6 +135,7 @@ const common = {
     weights: { observer: 'auto' },
   }),
   'W8A8 dynamic': (model) => quantizeDynamic(model),
+  'W8A8 dynamic, one scale': (model) => quantizeDynamic(model, { perToken: false }),
   'W8 blocks': blocks({ bits: 8 }),
   'W4 blocks': blocks({ bits: 4, ...nbits, int8Activations: false }),
   'W4 blocks, A8': blocks({ bits: 4, ...nbits }),

@@ -74,7 +74,9 @@ test('weights in bodies are quantized, shared ones once, and run from their file
       14,
       0.25,
     ],
-    [await quantizeDynamic(model), 30, 0.4],
+    // Codes by rows take twenty operators, some kilobytes of such a small file.
+    [await quantizeDynamic(model), 30, 0.55],
+    [await quantizeDynamic(model, { perToken: false }), 30, 0.4],
   ];
   for (const [quantized, least, share] of made) {
     assert.deepEqual(quantized.floatOperators, []);
@@ -108,7 +110,7 @@ test('quantize() lists the operators of bodies and quantizes their weights', asy
   ]);
   assert.deepEqual(quantized.config.warnings, []);
   const file = quantized.toOnnx();
-  assert.ok(file.length < 0.45 * bytes.length, `${file.length} of ${bytes.length}`);
+  assert.ok(file.length < 0.65 * bytes.length, `${file.length} of ${bytes.length}`);
   const read = await loadModel(file);
   for (const taken of [0, 1]) {
     const want = await outputs(model, feedsOf(taken));

@@ -94,6 +94,13 @@ export interface DynamicOptions {
    * for each row. Default true; tables with fewer than 4096 numbers stay in float.
    */
   embeddings?: boolean;
+  /**
+   * Whether every row of activations (a token) has its own scale and zero point, so that a token with large values
+   * costs the others no accuracy, and none depends on those beside it. Default true: the file has ReduceMin, ReduceMax
+   * and other operators of ONNX, which this engine runs as one. With false it has DynamicQuantizeLinear, with one
+   * scale for the whole tensor.
+   */
+  perToken?: boolean;
 }
 
 /** How far {@link quantizeWeights} has come. */
@@ -332,17 +339,17 @@ export async function quantizeWeights(
 
 /**
  * Quantizes matrix products (MatMul, Gemm) to 8 bits with ranges measured at run time, without calibration:
- * DynamicQuantizeLinear and MatMulInteger, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get 8-bit
- * weights. Tables of embeddings have 8 bits, too. `floatOperators` and `warnings` of the result list what stays
+ * MatMulInteger of codes with a scale for every row, for LSTM com.microsoft.DynamicQuantizeLSTM; GRU and RNN get
+ * 8-bit weights. Tables of embeddings have 8 bits, too. `floatOperators` and `warnings` of the result list what stays
  * float. The caller disposes of the result.
  */
 export async function quantizeDynamic(
   model: Model | PromiseLike<Model>,
   options: DynamicOptions = {},
 ): Promise<Model> {
-  checkOptions(options, { embeddings: 'boolean' }, 'options');
-  const { embeddings = true } = options;
-  return withoutSamples(model, (core, object) => core.dynamically(object, embeddings));
+  checkOptions(options, { embeddings: 'boolean', perToken: 'boolean' }, 'options');
+  const { embeddings = true, perToken = true } = options;
+  return withoutSamples(model, (core, object) => core.dynamically(object, embeddings, perToken));
 }
 
 /**

@@ -94,13 +94,17 @@ void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
   graph.EraseNode(&node);
 }
 
-/// Replaces a product by one of integers; `quantized` holds the integers made of the graph's
-/// activations so far.
-void Dynamic(BodyScope& scope, const Product& p,
-             std::map<const Value*, std::vector<Value*>>& quantized) {
+/// What products of a graph share.
+struct Shared {
+  std::map<const Value*, std::vector<Value*>> codes;  // of activations, with scales and zero points
+  std::map<std::string, Value*> constants;
+};
+
+/// Replaces a product by one of integers, with one scale for all of its activations.
+void Dynamic(BodyScope& scope, const Product& p, Shared& shared) {
   Graph& graph = scope.graph();
   Value* x = p.node->inputs[0];
-  std::vector<Value*>& parts = quantized[x];
+  std::vector<Value*>& parts = shared.codes[x];
   if (parts.empty()) {
     const auto add = [&](const char* suffix, ValueType type) {
       return graph.AddValue(scope.FreeName(x->name + suffix), std::move(type));
@@ -127,11 +131,121 @@ void Dynamic(BodyScope& scope, const Product& p,
   Replace(graph, p.node, AddBias(graph, *p.node, product));
 }
 
+/// Appends operators with one result to a graph and names them after a node.
+class Chain {
+ public:
+  Chain(BodyScope& scope, Shared& shared, std::string name)
+      : scope_(scope), shared_(shared), name_(std::move(name)) {}
+
+  Value* Add(const char* op, std::vector<Value*> inputs, const char* suffix, DType dtype,
+             const std::optional<SymbolicShape>& shape, AttributeMap attributes = {}) {
+    const std::string name = StrCat(name_, "_", suffix);
+    return scope_.graph().AddOp(op, "", std::move(inputs), scope_.FreeName(name), {dtype, shape},
+                                std::move(attributes), name);
+  }
+  Value* Cast(Value* value, DType dtype, const char* suffix) {
+    AttributeMap to;
+    to.Set("to", static_cast<int64_t>(dtype));
+    return Add("Cast", {value}, suffix, dtype, value->type.shape, std::move(to));
+  }
+  /// The constant of that name, which all products share.
+  Value* Constant(const char* name, Tensor tensor) {
+    Value*& constant = shared_.constants[name];
+    if (constant == nullptr) {
+      constant = scope_.graph().AddConstant(scope_.FreeName(name), std::move(tensor));
+    }
+    return constant;
+  }
+  /// Rounds floats to bytes.
+  Value* Bytes(Value* value, const char* suffix) {
+    Value* one = Constant("row_one", Tensor::Scalar(1.0F));
+    Value* zero = Constant("row_code_zero", Tensor::Scalar(uint8_t{0}));
+    return Add("QuantizeLinear", {value, one, zero}, suffix, DType::kUint8, value->type.shape);
+  }
+
+ private:
+  BodyScope& scope_;
+  Shared& shared_;
+  std::string name_;
+};
+
+/// The codes, scales and zero points of rows, by the operators that the pass FuseRowCodes knows.
+std::vector<Value*> RowCodes(BodyScope& scope, Shared& shared, Value* x) {
+  constexpr DType kFloat = DType::kFloat32;
+  Chain chain(scope, shared, x->name);
+  const std::optional<SymbolicShape>& whole = x->type.shape;
+  std::optional<SymbolicShape> rows = whole;
+  if (rows && !rows->empty()) rows->back() = Dim(1);
+  Value* none = chain.Constant("row_zero", Tensor::Scalar(0.0F));
+  // Since opset 18 the axes are an input (onnx docs/Changelog.md).
+  const auto reduce = [&](const char* op, const char* suffix) {
+    std::vector<Value*> inputs = {x};
+    AttributeMap attributes;
+    if (scope.graph().opset() >= 18) {
+      inputs.push_back(chain.Constant("row_axis", Tensor::Vector<int64_t>({-1})));
+    } else {
+      attributes.Set("axes", std::vector<int64_t>{-1});
+    }
+    return chain.Add(op, inputs, suffix, kFloat, rows, std::move(attributes));
+  };
+  Value* lo = chain.Add("Min", {reduce("ReduceMin", "least"), none}, "lo", kFloat, rows);
+  Value* hi = chain.Add("Max", {reduce("ReduceMax", "most"), none}, "hi", kFloat, rows);
+  Value* range = chain.Add("Sub", {hi, lo}, "range", kFloat, rows);
+  Value* share = chain.Constant("row_share", Tensor::Scalar(1.0F / 255));
+  Value* step = chain.Add("Mul", {range, share}, "step", kFloat, rows);
+  Value* smallest = chain.Constant("row_least_scale", Tensor::Scalar(1e-30F));
+  Value* scales = chain.Add("Max", {step, smallest}, "scale", kFloat, rows);
+  Value* below = chain.Add("Div", {lo, scales}, "below", kFloat, rows);
+  Value* above = chain.Add("Neg", {below}, "above", kFloat, rows);
+  Value* zeros = chain.Bytes(above, "zero_point");
+  Value* steps = chain.Add("Div", {x, scales}, "steps", kFloat, whole);
+  Value* whole_steps = chain.Add("Round", {steps}, "rounded", kFloat, whole);
+  Value* moved =
+      chain.Add("Add", {whole_steps, chain.Cast(zeros, kFloat, "offset")}, "moved", kFloat, whole);
+  return {chain.Bytes(moved, "q"), scales, zeros};
+}
+
+/// The sums of the columns of int8 weights [k, n].
+Tensor ColumnSums(const Tensor& codes) {
+  const int64_t columns = codes.dim(1);
+  Tensor sums(DType::kInt32, {columns});
+  const int8_t* from = codes.data<int8_t>();
+  for (int64_t i = 0; i < codes.count(); ++i) sums.data<int32_t>()[i % columns] += from[i];
+  return sums;
+}
+
+/// Replaces a product by one of integers, with a scale for every row of its activations.
+void DynamicByRow(BodyScope& scope, const Product& p, Shared& shared) {
+  constexpr DType kInteger = DType::kInt32, kFloat = DType::kFloat32;
+  Value* x = p.node->inputs[0];
+  std::vector<Value*>& parts = shared.codes[x];
+  if (parts.empty()) parts = RowCodes(scope, shared, x);
+  const auto [codes, scale] = DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1); });
+  Value* columns = scope.Derive(p.value(), StrCat("_column_sums", p.order()),
+                                [&] { return ColumnSums(Columns(p, 1).first); });
+  Chain chain(scope, shared, p.node->name);
+  const auto& shape = p.node->outputs[0]->type.shape;
+  Value* sum = chain.Add("MatMulInteger", {parts[0], codes}, "sum", kInteger, shape);
+  Value* zeros = chain.Cast(parts[2], kInteger, "zeros");
+  Value* less = chain.Add("Mul", {zeros, columns}, "less", kInteger, shape);
+  Value* exact = chain.Add("Sub", {sum, less}, "exact", kInteger, shape);
+  Value* real = chain.Cast(exact, kFloat, "real");
+  Value* scaled = chain.Add("Mul", {real, scale}, "scaled", kFloat, shape);
+  Value* product = chain.Add("Mul", {scaled, parts[1]}, "product", kFloat, shape);
+  Replace(scope.graph(), p.node, AddBias(scope.graph(), *p.node, product));
+}
+
+struct DynamicForm {
+  bool embeddings = true;
+  bool by_row = false;  // a scale for every row of activations
+};
+
 /// `done`, if given, collects the paths of the operators that get integers.
-void QuantizeDynamicallyIn(BodyScope& scope, bool embeddings, const KeepsFloat& keep = nullptr,
+void QuantizeDynamicallyIn(BodyScope& scope, const DynamicForm& form,
+                           const KeepsFloat& keep = nullptr,
                            std::set<std::string>* done = nullptr) {
-  scope.ForEachBody([&](BodyScope& body) { QuantizeDynamicallyIn(body, embeddings, keep, done); });
-  if (embeddings) {
+  scope.ForEachBody([&](BodyScope& body) { QuantizeDynamicallyIn(body, form, keep, done); });
+  if (form.embeddings) {
     for (const auto& node : scope.graph().nodes()) {
       if (!done || !IsTable(scope, *node)) continue;
       const std::string path = scope.PathOf(*node);
@@ -139,7 +253,7 @@ void QuantizeDynamicallyIn(BodyScope& scope, bool embeddings, const KeepsFloat& 
     }
     QuantizeTables(scope, {}, [&](const Node& node) { return keep && keep(scope.PathOf(node)); });
   }
-  std::map<const Value*, std::vector<Value*>> quantized;
+  Shared shared;
   const std::vector<Product> products = FindProducts(scope);
   for (size_t i = 0; i < products.size(); ++i) {
     const Product& p = products[i];
@@ -150,7 +264,7 @@ void QuantizeDynamicallyIn(BodyScope& scope, bool embeddings, const KeepsFloat& 
     if (p.recurrent) {
       Recurrent(scope, p, products[++i]);
     } else {
-      Dynamic(scope, p, quantized);
+      (form.by_row ? DynamicByRow : Dynamic)(scope, p, shared);
     }
   }
   scope.graph().RemoveUnusedValues();
@@ -159,13 +273,13 @@ void QuantizeDynamicallyIn(BodyScope& scope, bool embeddings, const KeepsFloat& 
 
 }  // namespace
 
-Graph QuantizeDynamically(const Graph& source, FloatWeights* left, bool embeddings) {
+Graph QuantizeDynamically(const Graph& source, FloatWeights* left, bool embeddings, bool by_row) {
   Graph graph = source.Clone();
   RefreshTypes(graph);
   RaiseOpset(graph);
   BodyScope scope(graph);
   if (left) ListFloat(scope, true, *left, nullptr, embeddings);
-  QuantizeDynamicallyIn(scope, embeddings);
+  QuantizeDynamicallyIn(scope, {embeddings, by_row});
   return graph;
 }
 
@@ -174,7 +288,7 @@ void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeight
   BodyScope scope(graph);
   scope.ForEachBody([&](BodyScope& body) {
     ListFloat(body, true, left, keep, embeddings);
-    QuantizeDynamicallyIn(body, embeddings, keep, &quantized);
+    QuantizeDynamicallyIn(body, {embeddings, true}, keep, &quantized);
   });
   graph.RemoveUnusedValues();
 }

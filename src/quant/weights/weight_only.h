@@ -73,15 +73,17 @@ void CheckWeightOnlyOptions(const WeightOnlyOptions& options);
 /// Turns MatMul and Gemm with constant weights into DynamicQuantizeLinear, MatMulInteger and a
 /// product of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's
 /// DynamicQuantizeLSTM; GRU and RNN, which have no such operator, get int8 weights. With
-/// `embeddings` tables of rows get 8 bits (QuantizeTables). Bodies and `left` are as in
-/// QuantizeWeightsOnly.
-Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr, bool embeddings = true);
+/// `embeddings` tables of rows get 8 bits (QuantizeTables). With `by_row` every row of activations
+/// has its own scale and zero point, by operators that any engine runs (passes/fuse/
+/// fuse_row_codes.cpp). Bodies and `left` are as in QuantizeWeightsOnly.
+Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr, bool embeddings = true,
+                          bool by_row = false);
 
 /// Whether the operator with this path (BodyScope::PathOf) stays in float.
 using KeepsFloat = std::function<bool(const std::string& path)>;
 
 /// Gives the products and recurrent layers in bodies of If, Loop and Scan the form of
-/// QuantizeDynamically, embeddings included, in place, and leaves the graph around them unchanged,
+/// QuantizeDynamically by row, embeddings included, in place, and leaves the graph around them unchanged,
 /// except for constants that bodies capture. `graph` has opset 11 or newer. Lists in `left` the
 /// weights in bodies that stay float, except those of operators that `keep` names, and in
 /// `quantized` the paths of the quantized operators.
