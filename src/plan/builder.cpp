@@ -245,16 +245,31 @@ CodeRange CodesOf(DType dtype) {
 
 CodeRange Join(CodeRange a, CodeRange b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 
+namespace {
+
+/// The range of constant bytes, or `all` if they differ by 128 or more: no kernel asks for more.
+/// Such bytes end the walk over what may be a table of many megabytes.
+CodeRange RangeOfBytes(const Tensor& bytes, CodeRange all) {
+  const auto* data = static_cast<const uint8_t*>(bytes.raw());
+  const int32_t flip = bytes.dtype() == DType::kInt8 ? 0x80 : 0;  // signed bytes in their order
+  int32_t lo = 255, hi = 0;
+  for (int64_t i = 0, count = bytes.count(); i < count; ++i) {
+    const int32_t code = data[i] ^ flip;
+    lo = code < lo ? code : lo;
+    hi = code > hi ? code : hi;
+    if (hi - lo >= 128) return all;
+  }
+  return lo <= hi ? CodeRange{lo - flip, hi - flip} : all;
+}
+
+}  // namespace
+
 CodeRange PlanBuilder::RangeOf(const Value* value) const {
   const CodeRange all = CodesOf(value->type.dtype);
   const auto found = places_.find(value);
   if (found != places_.end() && found->second.range) return *found->second.range;
   if (!value->is_constant() || !IsByte(value->type.dtype)) return all;
-  CodeRange range{all.hi, all.lo};
-  for (const int64_t code : value->constant.ToInts()) {
-    range = Join(range, {static_cast<int32_t>(code), static_cast<int32_t>(code)});
-  }
-  return range.lo <= range.hi ? range : all;
+  return RangeOfBytes(value->constant, all);
 }
 
 void PlanBuilder::SetRange(const Value* value, CodeRange range) {

@@ -288,7 +288,8 @@ size_t LinesWorkspace(const ConvGeometry& g) {
 }  // namespace conv
 
 int32_t ConvQ8WeightBits(const ConvQ8Weights& w) {
-  const std::optional<conv::Levels> levels = conv::LevelsOf(w, 256);
+  // More than 128 levels take 8 bits, whatever they are; most weights have as many in few channels.
+  const std::optional<conv::Levels> levels = conv::LevelsOf(w, 128);
   return levels ? levels->planes : 8;
 }
 
