@@ -8,9 +8,9 @@
 //     codes = clamp(half_even(x / s) + z, 0, 255)                                [.., K]
 //   A row with a NaN or an infinity has no finite s, so that its products are NaN.
 //
-//   y [.., N] = MatMulIntegerRows(codes [.., K], w [K, N], s [.., 1], z [.., 1] or none,
-//                                 t [N] or [], b [N] or [] or none)
-//     y = float(sum of codes * w - z * sum of w) * t * s + b
+//   y [.., N] = MatMulIntegerRows(codes [.., K], w [K, N], s [.., 1], t [N] or [], b [N] or [] or
+//                                 none, z [.., 1] or none, u [N])
+//     y = float(sum of codes * w - z * u) * t * s + b,   u: the sums of the columns of w
 //   The sums are integers; every other operation is rounded to float32.
 #include <algorithm>
 #include <cmath>
@@ -70,11 +70,10 @@ void InferMatMulIntegerRows(InferContext& context) {
   RequireDType(context, 0, {DType::kInt8, DType::kUint8});
   RequireDType(context, 1, {DType::kInt8, DType::kUint8});
   RequireRank(context, 1, 2);
-  RequireInput(context, 4);
-  for (const size_t slot : {2, 4, 5}) {
-    if (slot < 5 || context.has(slot)) RequireDType(context, slot, {DType::kFloat32});
-  }
-  if (context.has(3)) RequireDType(context, 3, {DType::kUint8});
+  for (const size_t slot : {2, 3, 4}) RequireDType(context, slot, {DType::kFloat32});
+  RequireDType(context, 5, {DType::kUint8});
+  RequireDType(context, 6, {DType::kInt32});
+  if (context.has(5)) RequireInput(context, 6);
   std::optional<SymbolicShape> shape = context.inputs[0].shape;
   const SymbolicShape* w = context.shape(1);
   if (shape && !shape->empty()) {
@@ -99,7 +98,8 @@ void EvaluateMatMulIntegerRows(EvalContext& context) {
   Shape shape = codes.shape();
   const int64_t rows = s.count();
   if (shape.empty() || shape.back() != inner || codes.count() != rows * inner ||
-      (context.has(3) && context.input(3).count() != rows)) {
+      (context.has(5) &&
+       (context.input(5).count() != rows || context.input(6).count() != columns))) {
     Fail(ErrorCode::kShapeMismatch,
          StrCat("codes of ", ShapeToString(shape), ", weights of ", ShapeToString(w.shape()),
                 " and scales of ", ShapeToString(s.shape())));
@@ -108,17 +108,20 @@ void EvaluateMatMulIntegerRows(EvalContext& context) {
   Tensor y(DType::kFloat32, shape);
   const std::vector<int64_t> q = codes.ToInts(), weights = w.ToInts();
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t zero = context.has(3) ? context.input(3).data<uint8_t>()[row] : 0;
     for (int64_t column = 0; column < columns; ++column) {
-      uint64_t sum = 0;  // wraps, as the sums of MatMulInteger do
+      uint32_t sum = 0;  // wraps, as the sums of MatMulInteger do
       for (int64_t k = 0; k < inner; ++k) {
-        const int64_t code = q[static_cast<size_t>(row * inner + k)] - zero;
-        sum += static_cast<uint64_t>(code * weights[static_cast<size_t>(k * columns + column)]);
+        sum += static_cast<uint32_t>(q[static_cast<size_t>(row * inner + k)] *
+                                     weights[static_cast<size_t>(k * columns + column)]);
       }
-      float value = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(sum))) *
-                    At(context.input(4), column, columns);
+      if (context.has(5)) {
+        sum -= static_cast<uint32_t>(context.input(5).data<uint8_t>()[row]) *
+               static_cast<uint32_t>(context.input(6).data<int32_t>()[column]);
+      }
+      float value =
+          static_cast<float>(static_cast<int32_t>(sum)) * At(context.input(3), column, columns);
       value *= s.data<float>()[row];
-      if (context.has(5)) value += At(context.input(5), column, columns);
+      if (context.has(4)) value += At(context.input(4), column, columns);
       y.data<float>()[row * columns + column] = value;
     }
   }
@@ -128,7 +131,7 @@ void EvaluateMatMulIntegerRows(EvalContext& context) {
 constexpr OpDef kRows[] = {
     OnIntegers({"DynamicQuantizeRows", kRequantDomain, 1, 1, 1, 3, InferDynamicQuantizeRows,
                 EvaluateDynamicQuantizeRows, QuantRule::kFloat}),
-    OnIntegers({"MatMulIntegerRows", kRequantDomain, 1, 3, 6, 1, InferMatMulIntegerRows,
+    OnIntegers({"MatMulIntegerRows", kRequantDomain, 1, 4, 7, 1, InferMatMulIntegerRows,
                 EvaluateMatMulIntegerRows, QuantRule::kFloat, FusionRule::kOutFusable}),
 };
 

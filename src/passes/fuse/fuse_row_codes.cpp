@@ -9,13 +9,14 @@
 //   After:  q, s, z = ai.requant::DynamicQuantizeRows(x)
 //
 // Their products:
-//   Before: d = Sub(MatMulInteger(q, w), Mul(Cast(z), sums of w's columns)), or the product alone
+//   Before: d = Sub(MatMulInteger(q, w), Mul(Cast(z), u)), or the product alone
 //           y = Add(Mul(Mul(Cast(d), t), s), b), or without b
-//   After:  y = ai.requant::MatMulIntegerRows(q, w, s, z, t, b)
+//   After:  y = ai.requant::MatMulIntegerRows(q, w, s, t, b, z, u)
 //
-// Conditions: w [K, N] constant and without zero points; t and b constant, numbers for all columns
-//   or one; s and z one for each row of q; nobody else reads what is between. float(z) is a Cast or
-//   a DequantizeLinear by 1, and bounds may be Clip or Relu as well.
+// Conditions: w [K, N] constant and without zero points; u the sums of its columns; t and b
+//   constant, numbers for all columns or one; s and z one for each row of q; nobody else reads what
+//   is between. float(z) is a Cast or a DequantizeLinear by 1, and bounds may be Clip or Relu as
+//   well.
 // Formula: ops/quantized/row_codes.cpp.
 #include <limits>
 #include <optional>
@@ -149,12 +150,12 @@ bool AreColumnSums(const Tensor& numbers, const Tensor& w) {
   const int64_t rows = w.dim(0), columns = w.dim(1);
   if (numbers.count() != columns) return false;
   std::vector<int64_t> sums(static_cast<size_t>(columns));
+  int64_t* const to = sums.data();
   const auto* bytes = static_cast<const uint8_t*>(w.raw());
-  for (int64_t row = 0; row < rows; ++row) {
-    for (size_t column = 0; column < sums.size(); ++column) {
-      const uint8_t byte = *bytes++;
-      sums[column] += w.dtype() == DType::kInt8 ? static_cast<int8_t>(byte) : byte;
-    }
+  const int32_t flip = w.dtype() == DType::kInt8 ? 0x80 : 0;  // (code ^ 128) - 128 is the value
+  for (int64_t row = 0; row < rows; ++row, bytes += columns) {
+    for (int64_t column = 0; column < columns; ++column)
+      to[column] += (bytes[column] ^ flip) - flip;
   }
   return numbers.ToInts() == sums;
 }
@@ -173,8 +174,9 @@ class ProductRewriter {
     }
     const int64_t columns = w->dim(1);
     Value* zeros = nullptr;
+    Value* sums = nullptr;
     if (const Node* less = Next(Op::kSub)) {
-      zeros = less->inputs[0] == at_ ? ZerosOf(less->inputs[1], *w) : nullptr;
+      zeros = less->inputs[0] == at_ ? ZerosOf(less->inputs[1], *w, sums) : nullptr;
       if (zeros == nullptr || !IsOnePerRow(zeros, codes)) return false;
       at_ = less->outputs[0];
     }
@@ -198,7 +200,7 @@ class ProductRewriter {
     }
     graph_.opsets.try_emplace(kRequantDomain, 1);
     Value* y = graph_.AddOp("MatMulIntegerRows", kRequantDomain,
-                            {codes, product_->inputs[1], scales, zeros, column_scales, bias},
+                            {codes, product_->inputs[1], scales, column_scales, bias, zeros, sums},
                             at_->name + "_rows", at_->type, {}, product_->name + "_rows");
     return Bypass(graph_, at_->producer, y);
   }
@@ -217,14 +219,16 @@ class ProductRewriter {
   }
   void Step() { at_ = graph_.SoleConsumer(at_)->outputs[0]; }
 
-  /// z of Mul(Cast(z), sums of w's columns).
-  static Value* ZerosOf(const Value* value, const Tensor& w) {
+  /// z of Mul(Cast(z), sums of w's columns), which are set.
+  static Value* ZerosOf(const Value* value, const Tensor& w, Value*& sums) {
     const Node* mul = ProducerOf(value, "Mul");
     if (mul == nullptr || value->type.dtype != DType::kInt32) return nullptr;
     for (const size_t side : {size_t{0}, size_t{1}}) {
-      const Tensor* sums = mul->constant(side);
+      const Tensor* numbers = mul->constant(side);
       const Node* cast = ProducerOf(mul->input(1 - side), "Cast");
-      if (sums && cast && cast->input(0)->type.dtype == DType::kUint8 && AreColumnSums(*sums, w)) {
+      if (numbers && cast && cast->input(0)->type.dtype == DType::kUint8 &&
+          AreColumnSums(*numbers, w)) {
+        sums = mul->inputs[side];
         return cast->input(0);
       }
     }

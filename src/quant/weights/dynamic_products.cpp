@@ -210,7 +210,10 @@ Tensor ColumnSums(const Tensor& codes) {
   const int64_t columns = codes.dim(1);
   Tensor sums(DType::kInt32, {columns});
   const int8_t* from = codes.data<int8_t>();
-  for (int64_t i = 0; i < codes.count(); ++i) sums.data<int32_t>()[i % columns] += from[i];
+  int32_t* const to = sums.data<int32_t>();
+  for (int64_t k = codes.dim(0); k > 0; --k, from += columns) {
+    for (int64_t column = 0; column < columns; ++column) to[column] += from[column];
+  }
   return sums;
 }
 

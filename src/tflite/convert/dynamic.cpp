@@ -53,10 +53,10 @@ Value* Rounded(Context& context, Value* x) {
 Tensor ColumnSums(const Tensor& codes) {
   const int64_t n = codes.dim(1);
   Tensor out(DType::kInt32, {n});
-  for (int64_t k = 0; k < codes.dim(0); ++k) {
-    for (int64_t column = 0; column < n; ++column) {
-      out.data<int32_t>()[column] += codes.data<int8_t>()[k * n + column];
-    }
+  const int8_t* from = codes.data<int8_t>();
+  int32_t* const to = out.data<int32_t>();
+  for (int64_t k = codes.dim(0); k > 0; --k, from += n) {
+    for (int64_t column = 0; column < n; ++column) to[column] += from[column];
   }
   return out;
 }

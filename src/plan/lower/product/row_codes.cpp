@@ -98,21 +98,13 @@ bool FitColumns(const Tensor* numbers, int64_t columns) {
   return numbers && (numbers->count() == 1 || numbers->count() == columns);
 }
 
-/// The sums of the columns of weights [K, N], with three more numbers behind them, since kernels
-/// load whole vectors.
-const int32_t* PackColumnSums(PlanBuilder& builder, const Tensor& weights) {
-  const auto columns = static_cast<size_t>(weights.dim(1));
-  const auto rows = static_cast<size_t>(weights.dim(0));
-  auto* sums = reinterpret_cast<int32_t*>(builder.Packed((columns + 3) * sizeof(int32_t)));
-  std::fill_n(sums, columns + 3, 0);
-  const auto* bytes = static_cast<const uint8_t*>(weights.raw());
-  const bool is_signed = weights.dtype() == DType::kInt8;
-  for (size_t row = 0; row < rows; ++row, bytes += columns) {
-    for (size_t column = 0; column < columns; ++column) {
-      sums[column] += is_signed ? static_cast<int8_t>(bytes[column]) : bytes[column];
-    }
-  }
-  return sums;
+/// Copies numbers of columns and three more behind them, since kernels load whole vectors.
+const int32_t* PackSums(PlanBuilder& builder, const Tensor& sums) {
+  const auto columns = static_cast<size_t>(sums.count());
+  auto* packed = reinterpret_cast<int32_t*>(builder.Packed((columns + 3) * sizeof(int32_t)));
+  std::copy_n(sums.data<int32_t>(), columns, packed);
+  std::fill_n(packed + columns, 3, 0);
+  return packed;
 }
 
 }  // namespace
@@ -141,9 +133,11 @@ bool LowerMatMulIntegerRows(PlanBuilder& builder, const Node& node) {
   const auto geometry = IntegerMatrixGeometry(node, layout);
   if (!geometry) return false;
   const int64_t columns = geometry->out_c;
-  const Tensor* scales = node.constant(4);
-  const Tensor* bias = node.constant(5);
-  if (!FitColumns(scales, columns) || (node.input(5) && !FitColumns(bias, columns)) ||
+  const Tensor* scales = node.constant(3);
+  const Tensor* bias = node.constant(4);
+  const Tensor* sums_of_weights = node.constant(6);
+  if (!FitColumns(scales, columns) || (node.input(4) && !FitColumns(bias, columns)) ||
+      (node.input(5) && (sums_of_weights == nullptr || sums_of_weights->count() != columns)) ||
       NumElements(node.inputs[2]->type.StaticShape()) != ConvRows(*geometry)) {
     return false;
   }
@@ -155,7 +149,7 @@ bool LowerMatMulIntegerRows(PlanBuilder& builder, const Node& node) {
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, *geometry, tuning);
   const uint8_t* packed = builder.Pack(kernel, packing);
   std::vector<int> inputs = {builder.In(node.inputs[0]), builder.In(node.inputs[2])};
-  if (node.input(3)) inputs.push_back(builder.In(node.input(3)));
+  if (node.input(5)) inputs.push_back(builder.In(node.input(5)));
   const Epilogue epilogue = TakeEpilogue(builder, node, true);
   if (epilogue.residual) inputs.push_back(builder.In(epilogue.residual));
   const int output = builder.Out(epilogue.output);
@@ -166,7 +160,7 @@ bool LowerMatMulIntegerRows(PlanBuilder& builder, const Node& node) {
   FloatSums& sums = step.params.sums;
   sums.scale = PackChannels(builder, scales, geometry->out_c);
   sums.bias = PackChannels(builder, bias, geometry->out_c);
-  if (node.input(3)) sums.column_sum = PackColumnSums(builder, weights);
+  if (node.input(5)) sums.column_sum = PackSums(builder, *sums_of_weights);
   sums.residual_stride = geometry->out_c;
   sums.lo = static_cast<float>(epilogue.clamp.lo);
   sums.hi = static_cast<float>(epilogue.clamp.hi);
