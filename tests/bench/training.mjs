@@ -5,14 +5,16 @@
 //   node tests/bench/training.mjs --table bits [--network resnet20_cifar10] [--rows REGEX]
 //     [--options JSON: more options of train()]
 //
-// formulas: 8 bits by every formula, symmetric or affine, per layer or channel, with observed scales.
+// formulas: 8 bits by every formula, symmetric or affine, per layer or channel, with observed scales. The last
+// columns are onnxruntime-web's answers to both files that are written, and the largest difference of an output.
 // bits: few bits with learned scales, first and last layer at 8, images mirrored and moved by up to 4 pixels in
 // every epoch.
 
 import { parseArgs } from 'node:util';
-import { loadModel, quantize, train } from 'requant';
+import { InferenceSession, loadModel, quantize, train } from 'requant';
 import { augmented, feedsOf, take } from 'requant/dataset';
-import { cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { argmax, cifarImages, dataOf, modelPath, networks } from '../node/shared_models.mjs';
+import { ortOutputs, outputsOf } from '../node/support.mjs';
 import { answersOf } from './answers.mjs';
 import { edgesOf } from './networks.mjs';
 
@@ -27,16 +29,18 @@ const { values } = parseArgs({
   },
 });
 
+// Cambricon's formula has no zero points.
 const formulas = [
-  ['google', true],
-  ['google', false],
-  ['cambricon', true],
-].flatMap(([formula, symmetric]) =>
+  ['google', 'symmetric'],
+  ['google', 'affine'],
+  ['google', 'affine, weights too'],
+  ['cambricon', 'symmetric'],
+].flatMap(([formula, form]) =>
   [true, false].map((perChannel) => ({
-    name: `${formula}, ${symmetric ? 'symmetric' : 'affine'}, per ${perChannel ? 'channel' : 'layer'}`,
+    name: `${formula}, ${form}, per ${perChannel ? 'channel' : 'layer'}`,
     config: {
-      activations: { formula, symmetric, observer: 'moving_average' },
-      weights: { formula, perChannel, observer: 'minmax' },
+      activations: { formula, symmetric: form === 'symmetric', observer: 'moving_average' },
+      weights: { formula, perChannel, observer: 'minmax', symmetric: !form.endsWith('too') },
       recover: [],
     },
     options: { epochs: 3, scales: 'observe' },
@@ -84,10 +88,35 @@ const sameAs = (answers) =>
 console.log(
   `\n${name}: ${rightOf(float)} of ${float.length} right in float, ${rightOf(floatOther)} of ${floatOther.length} JPEG images\n`,
 );
+/** What onnxruntime-web makes of the files of a model: right answers, and how far its outputs are from ours. */
+async function besideOrt(trained) {
+  const feeds = [];
+  const labels = [];
+  for await (const sample of test) {
+    feeds.push(sample.feeds);
+    labels.push(sample.label);
+  }
+  const session = await InferenceSession.create(trained, { requantize: 'float' });
+  const ours = await outputsOf(session, feeds);
+  await session.release();
+  const cells = [];
+  for (const format of ['qdq', 'qoperator']) {
+    const theirs = await ortOutputs(trained.toOnnx({ format }), feeds);
+    const right = theirs.filter((output, i) => argmax(output) === labels[i]).length;
+    const far = theirs.map((output, i) =>
+      output.reduce((most, value, at) => Math.max(most, Math.abs(value - ours[i][at])), 0),
+    );
+    cells.push(`${right}, ${Math.max(...far).toPrecision(1)}`);
+  }
+  return cells;
+}
+
+const judged = values.table === 'formulas';
 console.log(
-  '| | right before | right after | same answers | of JPEG images before | after | seconds |',
+  '| | right before | right after | same answers | of JPEG images before | after | seconds |' +
+    (judged ? ' Q/DQ file | QOperator file |' : ''),
 );
-console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
+console.log(`| --- |${' ---: |'.repeat(judged ? 8 : 6)}`);
 /** The number of right answers above float's, in points. */
 const beyond = (answers) =>
   ((100 * (rightOf(answers) - rightOf(floatOther))) / floatOther.length).toFixed(1);
@@ -119,7 +148,8 @@ for (const row of table.filter((one) => new RegExp(values.rows).test(one.name)))
   console.log(
     `| ${row.name} | ${rightOf(before)} | ${rightOf(after)} (${rightOf(after) - rightOf(float)}) | ` +
       `${(100 * sameAs(after)).toFixed(1)} % | ${beyond(await answersOf(quantized, other))} | ` +
-      `${beyond(await answersOf(trained, other))} | ${seconds.toFixed(0)} |`,
+      `${beyond(await answersOf(trained, other))} | ${seconds.toFixed(0)} |` +
+      (judged ? ` ${(await besideOrt(trained)).join(' | ')} |` : ''),
   );
   quantized.dispose();
   trained.dispose();
