@@ -122,6 +122,30 @@ function sequenceNetwork() {
   ].join('\n');
 }
 
+/** Products of rows that become codes of 8 bits while they run, each row with its own scale. */
+async function byRow(by) {
+  const random = integers(15);
+  const text = [
+    'graph "rows" opset 17',
+    'input %x: float32[rows, 48]',
+    weights(random, 'w1', [48, 70], 0.4),
+    weights(random, 'b1', [70], 0.3),
+    weights(random, 'w2', [70, 21], 0.5),
+    '%p = MatMul(%x, %w1)',
+    '%q = Add(%p, %b1)',
+    '%r = Relu(%q)',
+    '%y = MatMul(%r, %w2)',
+    'output %y',
+  ].join('\n');
+  const model = await by.api.parseModel(text);
+  const quantized = await by.api.quantizeDynamic(model);
+  const samples = [1, 5, 16, 67].flatMap((rows) => noise(by.requant, [rows, 48], 16, 2));
+  const outputs = await outputsOf(by, quantized, samples);
+  const file = await quantized.toOnnx();
+  for (const object of [quantized, model]) await object.dispose();
+  return [file, ...outputs];
+}
+
 /** Feeds of such a network. */
 function noise(requant, dims, seed, count = 8) {
   const random = integers(seed);
@@ -299,6 +323,7 @@ export const jobs = [
   { title: 'W2A2', run: demo(bits(2, 2)) },
   { title: 'W1A1, QONNX', run: oneBit },
   { title: 'W2A4, train()', run: training },
+  { title: 'W8A8, quantizeDynamic()', run: byRow },
   foreignJob('ResNet-8, QDQ', 'mlperf_tiny_resnet8_int8_qdq'),
   foreignJob('ResNet-8, QOperator', 'mlperf_tiny_resnet8_int8_qoperator'),
   foreignJob('DS-CNN, QDQ', 'mlperf_tiny_kws_dscnn_int8_qdq'),
@@ -325,16 +350,25 @@ async function apiOf(requant, { worker }) {
   if (worker) {
     const far = await requant.createWorker();
     const api = { end: () => far.terminate() };
-    for (const name of ['loadModel', 'parseModel', 'quantize', 'train', 'createSession']) {
+    const names = [
+      'loadModel',
+      'parseModel',
+      'quantize',
+      'quantizeDynamic',
+      'train',
+      'createSession',
+    ];
+    for (const name of names) {
       api[name] = far[name].bind(far);
     }
     return api;
   }
-  const { loadModel, parseModel, quantize, train, InferenceSession } = requant;
+  const { loadModel, parseModel, quantize, quantizeDynamic, train, InferenceSession } = requant;
   return {
     loadModel,
     parseModel,
     quantize,
+    quantizeDynamic,
     train,
     createSession: (source) => InferenceSession.create(source),
     end: () => {},
