@@ -83,10 +83,10 @@ Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr, bool
 using KeepsFloat = std::function<bool(const std::string& path)>;
 
 /// Gives the products and recurrent layers in bodies of If, Loop and Scan the form of
-/// QuantizeDynamically by row, embeddings included, in place, and leaves the graph around them unchanged,
-/// except for constants that bodies capture. `graph` has opset 11 or newer. Lists in `left` the
-/// weights in bodies that stay float, except those of operators that `keep` names, and in
-/// `quantized` the paths of the quantized operators.
+/// QuantizeDynamically by row, embeddings included, in place, and leaves the graph around them
+/// unchanged, except for constants that bodies capture. `graph` has opset 11 or newer. Lists in
+/// `left` the weights in bodies that stay float, except those of operators that `keep` names, and
+/// in `quantized` the paths of the quantized operators.
 void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeights& left,
                                std::set<std::string>& quantized, bool embeddings);
 
