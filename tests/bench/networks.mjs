@@ -78,8 +78,6 @@ export async function takeTurns(rows, rounds, { roundMs = 40, warmUpMs = 1500 } 
   for (let round = 0; round < rounds; round++) {
     for (let at = 0; at < rows.length; at++) {
       const row = rows[(at + round) % rows.length];
-      // With --expose-gc a turn does not pay for the garbage of the turns before it.
-      globalThis.gc?.();
       row.times.push(await timeOf(row, runs.get(row)));
     }
   }

@@ -138,7 +138,6 @@ export const PARTS = [
     name: 'subnetworks',
     title: 'Parts of networks',
     script: 'subnetworks.mjs',
-    node: ['--expose-gc'],
     args: ({ rounds }) => ['--rounds', rounds],
     ownFiles: true,
     tables: subnetworkTables,
