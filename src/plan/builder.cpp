@@ -247,8 +247,8 @@ CodeRange Join(CodeRange a, CodeRange b) { return {std::min(a.lo, b.lo), std::ma
 
 namespace {
 
-/// The range of constant bytes, or `all` if they differ by 128 or more: no kernel asks for more.
-/// Such bytes end the walk over what may be a table of many megabytes.
+/// The range of constant bytes, or `all` if they differ by 128 or more, since rows for few bits and
+/// for 7 bits need less. Such bytes end the walk over what may be a table of many megabytes.
 CodeRange RangeOfBytes(const Tensor& bytes, CodeRange all) {
   const auto* data = static_cast<const uint8_t*>(bytes.raw());
   const int32_t flip = bytes.dtype() == DType::kInt8 ? 0x80 : 0;  // signed bytes in their order

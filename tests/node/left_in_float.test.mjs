@@ -110,6 +110,7 @@ test('quantize() lists the operators of bodies and quantizes their weights', asy
   ]);
   assert.deepEqual(quantized.config.warnings, []);
   const file = quantized.toOnnx();
+  // The operators around codes by rows, and the record, take as many bytes as the weights here.
   assert.ok(file.length < 0.65 * bytes.length, `${file.length} of ${bytes.length}`);
   const read = await loadModel(file);
   for (const taken of [0, 1]) {

@@ -142,7 +142,7 @@ describe('every row has its own scale', () => {
       const optimized = await loadModel(bytes);
       optimized.optimize();
       assert.deepEqual((await answer(optimized, feeds)).y.data, y.data);
-      // What a session runs gives the bits of the operators in the file.
+      // Without optimization a session runs the operators of the file one by one, with the same bits.
       const plain = await answer(again, feeds, { optimize: false });
       assert.deepEqual(plain.y.data, y.data);
       for (const one of [model, byTensor, byToken, again, optimized]) one.dispose();

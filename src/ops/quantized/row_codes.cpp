@@ -1,30 +1,17 @@
-// Two operators of ai.requant, which the pass FuseRowCodes makes: products of rows of floats that
-// become codes of 8 bits while a model runs, each row with its own scale and zero point.
-//
-//   codes, s, z = DynamicQuantizeRows(x [.., K])
-//     lo = min(x.., 0), hi = max(x.., 0) of a row
-//     s = max((hi - lo) * (1 / 255), 1e-30)                                      [.., 1]
-//     z = clamp(half_even(-(lo / s)), 0, 255), a byte                            [.., 1]
-//     codes = clamp(half_even(x / s) + z, 0, 255)                                [.., K]
-//   A row with a NaN or an infinity has no finite s, so that its products are NaN.
-//
-//   y [.., N] = MatMulIntegerRows(codes [.., K], w [K, N], s [.., 1], t [N] or [], b [N] or [] or
-//                                 none, z [.., 1] or none, u [N])
-//     y = float(sum of codes * w - z * u) * t * s + b,   u: the sums of the columns of w
-//   The sums are integers; every other operation is rounded to float32.
+// DynamicQuantizeRows and MatMulIntegerRows of ai.requant (numeric/row_codes.h): types and
+// references.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "numeric/affine.h"
+#include "numeric/row_codes.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
 namespace requant {
 namespace {
-
-constexpr float kLeastScale = 1e-30F;
 
 void InferDynamicQuantizeRows(InferContext& context) {
   RequireDType(context, 0, {DType::kFloat32});
@@ -52,8 +39,7 @@ void EvaluateDynamicQuantizeRows(EvalContext& context) {
       lo = std::min(lo, from[i]);
       hi = std::max(hi, from[i]);
     }
-    const float scale = is_nan ? NAN : std::max((hi - lo) * (1.0F / 255), kLeastScale);
-    const int32_t zero = QuantizeLinear(-(lo / scale), 1, 0, {0, 255});
+    const auto [scale, zero] = is_nan ? RowGridOf(NAN, NAN) : RowGridOf(lo, hi);
     scales.data<float>()[row] = scale;
     zeros.data<uint8_t>()[row] = static_cast<uint8_t>(zero);
     for (int64_t i = 0; i < width; ++i) {

@@ -17,10 +17,11 @@
 //   constant, numbers for all columns or one; s and z one for each row of q; nobody else reads what
 //   is between. float(z) is a Cast or a DequantizeLinear by 1, and bounds may be Clip or Relu as
 //   well.
-// Formula: ops/quantized/row_codes.cpp.
+// Formula: numeric/row_codes.h.
 #include <limits>
 #include <optional>
 
+#include "numeric/row_codes.h"
 #include "passes/match/clip.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
@@ -90,12 +91,12 @@ std::optional<RowCodes> ReadRowCodes(const Graph& graph, Value* codes) {
     if (steps == nullptr || share == nullptr || share->input(1) != steps->input(1)) continue;
     Value* x = steps->input(0);
     Value* scales = steps->input(1);
-    const Node* step = ProducerOf(Clamped(graph, scales, 1e-30F, inf), "Mul");
+    const Node* step = ProducerOf(Clamped(graph, scales, kLeastRowScale, inf), "Mul");
     if (step == nullptr || RankOf(x) < 1 || !IsFloat32(x)) continue;
     for (const size_t factor : {size_t{0}, size_t{1}}) {
       const auto number = ScalarOf(step->input(factor));
       const Node* range = ProducerOf(step->input(1 - factor), "Sub");
-      if (!number || static_cast<float>(*number) != 1.0F / 255 || range == nullptr) continue;
+      if (!number || static_cast<float>(*number) != kRowShare || range == nullptr) continue;
       if (range->input(1) == share->input(0) &&
           IsRowReduction(Clamped(graph, range->input(0), 0, inf), "ReduceMax", x) &&
           IsRowReduction(Clamped(graph, range->input(1), -inf, 0), "ReduceMin", x)) {
@@ -143,21 +144,6 @@ bool IsForColumns(const Value* value, DType dtype, const Value* like, int64_t co
   if (static_cast<int64_t>(shape.size()) > RankOf(like)) return false;
   const int64_t count = value->constant.count();
   return count == 1 || (count == columns && !shape.empty() && shape.back() == columns);
-}
-
-/// Whether constant numbers are the sums of the columns of w [K, N].
-bool AreColumnSums(const Tensor& numbers, const Tensor& w) {
-  const int64_t rows = w.dim(0), columns = w.dim(1);
-  if (numbers.count() != columns) return false;
-  std::vector<int64_t> sums(static_cast<size_t>(columns));
-  int64_t* const to = sums.data();
-  const auto* bytes = static_cast<const uint8_t*>(w.raw());
-  const int32_t flip = w.dtype() == DType::kInt8 ? 0x80 : 0;  // (code ^ 128) - 128 is the value
-  for (int64_t row = 0; row < rows; ++row, bytes += columns) {
-    for (int64_t column = 0; column < columns; ++column)
-      to[column] += (bytes[column] ^ flip) - flip;
-  }
-  return numbers.ToInts() == sums;
 }
 
 class ProductRewriter {
@@ -211,7 +197,7 @@ class ProductRewriter {
     Node* node = graph_.SoleConsumer(at_);
     return node && node->Is(op) ? node : nullptr;
   }
-  /// What that reader combines the value with.
+  /// The other operand of that reader.
   Value* Operand(Op op) const {
     const Node* node = Next(op);
     if (node == nullptr) return nullptr;
@@ -227,7 +213,7 @@ class ProductRewriter {
       const Tensor* numbers = mul->constant(side);
       const Node* cast = ProducerOf(mul->input(1 - side), "Cast");
       if (numbers && cast && cast->input(0)->type.dtype == DType::kUint8 &&
-          AreColumnSums(*numbers, w)) {
+          numbers->ToInts() == ColumnSums(w).ToInts()) {
         sums = mul->inputs[side];
         return cast->input(0);
       }

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "numeric/row_codes.h"
 #include "quant/graph/prepare.h"
 #include "quant/weights/products.h"
 #include "quant/weights/table_rows.h"
@@ -94,7 +95,7 @@ void Recurrent(BodyScope& scope, const Product& w, const Product& r) {
   graph.EraseNode(&node);
 }
 
-/// What products of a graph share.
+/// Values that the products of a graph share.
 struct Shared {
   std::map<const Value*, std::vector<Value*>> codes;  // of activations, with scales and zero points
   std::map<std::string, Value*> constants;
@@ -191,9 +192,9 @@ std::vector<Value*> RowCodes(BodyScope& scope, Shared& shared, Value* x) {
   Value* lo = chain.Add("Min", {reduce("ReduceMin", "least"), none}, "lo", kFloat, rows);
   Value* hi = chain.Add("Max", {reduce("ReduceMax", "most"), none}, "hi", kFloat, rows);
   Value* range = chain.Add("Sub", {hi, lo}, "range", kFloat, rows);
-  Value* share = chain.Constant("row_share", Tensor::Scalar(1.0F / 255));
+  Value* share = chain.Constant("row_share", Tensor::Scalar(kRowShare));
   Value* step = chain.Add("Mul", {range, share}, "step", kFloat, rows);
-  Value* smallest = chain.Constant("row_least_scale", Tensor::Scalar(1e-30F));
+  Value* smallest = chain.Constant("row_least_scale", Tensor::Scalar(kLeastRowScale));
   Value* scales = chain.Add("Max", {step, smallest}, "scale", kFloat, rows);
   Value* below = chain.Add("Div", {lo, scales}, "below", kFloat, rows);
   Value* above = chain.Add("Neg", {below}, "above", kFloat, rows);
@@ -203,18 +204,6 @@ std::vector<Value*> RowCodes(BodyScope& scope, Shared& shared, Value* x) {
   Value* moved =
       chain.Add("Add", {whole_steps, chain.Cast(zeros, kFloat, "offset")}, "moved", kFloat, whole);
   return {chain.Bytes(moved, "q"), scales, zeros};
-}
-
-/// The sums of the columns of int8 weights [k, n].
-Tensor ColumnSums(const Tensor& codes) {
-  const int64_t columns = codes.dim(1);
-  Tensor sums(DType::kInt32, {columns});
-  const int8_t* from = codes.data<int8_t>();
-  int32_t* const to = sums.data<int32_t>();
-  for (int64_t k = codes.dim(0); k > 0; --k, from += columns) {
-    for (int64_t column = 0; column < columns; ++column) to[column] += from[column];
-  }
-  return sums;
 }
 
 /// Replaces a product by one of integers, with a scale for every row of its activations.

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "numeric/row_codes.h"
 #include "ops/shape/select.h"
 #include "tflite/convert/weights.h"
 
 namespace requant::tflite {
 namespace {
-
-/// A scale below it would make quotients that are no numbers; so small activations become 0.
-constexpr float kLeastScale = 1e-30F;
 
 /// The weights as bytes, with their dimensions permuted.
 Value* ByteWeights(Context& context, size_t slot, const std::vector<int64_t>& perm) {
@@ -49,18 +47,6 @@ Value* Rounded(Context& context, Value* x) {
   return context.Add("QuantizeLinear", {x, context.Scalar(1), zero});
 }
 
-/// The sums of each column of int8 weights [k, n].
-Tensor ColumnSums(const Tensor& codes) {
-  const int64_t n = codes.dim(1);
-  Tensor out(DType::kInt32, {n});
-  const int8_t* from = codes.data<int8_t>();
-  int32_t* const to = out.data<int32_t>();
-  for (int64_t k = codes.dim(0); k > 0; --k, from += n) {
-    for (int64_t column = 0; column < n; ++column) to[column] += from[column];
-  }
-  return out;
-}
-
 }  // namespace
 
 bool IsDynamicLayer(Context& context, size_t input, size_t weights, int64_t axis) {
@@ -89,9 +75,8 @@ Value* DynamicProduct(Context& context, Value* rows, bool one_row, size_t weight
   Value* zero = context.Scalar(0);
   Value* least = context.Add("Min", {context.Add("ReduceMin", {rows, axis}), zero});
   Value* most = context.Add("Max", {context.Add("ReduceMax", {rows, axis}), zero});
-  Value* scale =
-      context.Add("Mul", {context.Add("Sub", {most, least}), context.Scalar(1.0F / 255)});
-  scale = context.Add("Max", {scale, context.Scalar(kLeastScale)});
+  Value* scale = context.Add("Mul", {context.Add("Sub", {most, least}), context.Scalar(kRowShare)});
+  scale = context.Add("Max", {scale, context.Scalar(kLeastRowScale)});
   Value* zeros = Rounded(context, context.Add("Neg", {context.Add("Div", {least, scale})}));
   Value* steps = context.Add("Round", {context.Add("Div", {rows, scale})});
   Value* codes =

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/simd.h"
 #include "base/str_cat.h"
 #include "kernels/quantize/table.h"
 #include "kernels/variant/kernel.h"
 #include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
 #include "plan/lower/product/integer_product.h"
+#include "plan/lower/product/value_range.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -32,30 +32,6 @@ class WidenStep : public KernelStep<StepKind::kWiden, DequantizeKernels, Dequant
   }
 };
 
-/// The least and the largest of the values and 0; NaNs are ignored.
-std::pair<float, float> RangeWithZero(const float* values, size_t count) {
-  v128_t least[2] = {wasm_f32x4_splat(0), wasm_f32x4_splat(0)};
-  v128_t largest[2] = {least[0], least[0]};
-  size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (size_t part = 0; part < 2; ++part) {
-      // pmin(a, b) is b < a ? b : a, so `next` replaces the bound only if it is not a NaN.
-      const v128_t next = wasm_v128_load(values + i + part * 4);
-      least[part] = wasm_f32x4_pmin(least[part], next);
-      largest[part] = wasm_f32x4_pmax(largest[part], next);
-    }
-  }
-  float lo[4], hi[4];
-  wasm_v128_store(lo, wasm_f32x4_pmin(least[0], least[1]));
-  wasm_v128_store(hi, wasm_f32x4_pmax(largest[0], largest[1]));
-  std::pair<float, float> range(*std::min_element(lo, lo + 4), *std::max_element(hi, hi + 4));
-  for (; i < count; ++i) {
-    range.first = std::min(range.first, values[i]);
-    range.second = std::max(range.second, values[i]);
-  }
-  return range;
-}
-
 /// Computes y, scale and zero point from the values of this run.
 class DynamicQuantizeStep
     : public KernelStep<StepKind::kDynamicQuantize, QuantizeKernels, QuantizeParams> {
@@ -63,7 +39,8 @@ class DynamicQuantizeStep
   void Run(const RunContext& context) const override {
     QuantizeParams call = params;
     call.in = context.Read<float>(inputs[0]);
-    const auto [lo, hi] = RangeWithZero(call.in, params.cols);
+    const ValueRange range = RangeOfValues(call.in, params.cols);
+    const float lo = range.lo, hi = range.hi;
     // The reference defines this (ops/quantized/quantize.cpp).
     call.scale = hi == lo ? 1.0F : (hi - lo) / 255.0F;
     if (!std::isfinite(call.scale) || call.scale <= 0) {

@@ -5,10 +5,10 @@
 
 #include "base/str_cat.h"
 #include "plan/lower/convolution/qconv.h"
-#include "plan/lower/convolution/window_step.h"
 #include "plan/lower/elementwise/broadcast.h"
 #include "plan/lower/elementwise/epilogue.h"
 #include "plan/lower/parts.h"
+#include "plan/lower/product/float_sums_step.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
@@ -16,28 +16,17 @@ namespace requant {
 namespace {
 
 /// Inputs: the data, its zero point if given, and the residual if `adds`.
-class IntegerProductStep : public ConvQ8Step {
+class IntegerProductStep : public FloatSumsStep {
  public:
   StepKind kind() const override { return StepKind::kIntegerProduct; }
-  void Fields(PlanArchive& archive) override {
-    ConvQ8Step::Fields(archive);
-    archive.Fields(adds);
-    archive.Blob(params.sums.scale);
-    archive.Blob(params.sums.bias);
-  }
   void Run(const RunContext& context) const override {
-    ConvQ8Params call = params;
-    call.input = context.Read(inputs[0]);
-    call.output = context.Write(outputs[0]);
-    call.workspace = context.Write(workspace);
-    if (adds) call.sums.residual = context.Read<float>(inputs.back());
+    ConvQ8Params call = Call(context);
     if (inputs.size() > (adds ? 2 : 1)) {
       const uint8_t zero = *context.Read<uint8_t>(inputs[1]);
       call.input_zero_point = call.input_signed != 0 ? static_cast<int8_t>(zero) : zero;
     }
     RunParts(context, parts, run, call);
   }
-  bool adds = false;
 };
 
 /// Takes the Cast behind an integer product, a Mul and an Add with constants for its channels

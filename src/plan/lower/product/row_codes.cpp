@@ -1,4 +1,4 @@
-// Lowers DynamicQuantizeRows and MatMulIntegerRows (ops/quantized/row_codes.cpp): a step makes the
+// Lowers DynamicQuantizeRows and MatMulIntegerRows (numeric/row_codes.h): a step makes the
 // codes of the rows, and a product of 8 bits with the scales of its rows makes floats again.
 #include <algorithm>
 #include <cmath>
@@ -6,41 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/simd.h"
 #include "kernels/quantize/table.h"
+#include "numeric/row_codes.h"
 #include "plan/lower/convolution/qconv.h"
-#include "plan/lower/convolution/window_step.h"
 #include "plan/lower/elementwise/epilogue.h"
 #include "plan/lower/kernel_step.h"
+#include "plan/lower/product/float_sums_step.h"
 #include "plan/lower/product/integer_product.h"
+#include "plan/lower/product/value_range.h"
 #include "plan/lower/rows.h"
 #include "plan/lower/steps.h"
 
 namespace requant {
 namespace {
-
-/// The least and the largest of a row's values and 0; NaNs if it has one.
-std::pair<float, float> RangeOfRow(const float* values, size_t count) {
-  v128_t least = wasm_f32x4_splat(0), largest = least, is_nan = least;
-  size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    const v128_t next = wasm_v128_load(values + i);
-    is_nan = wasm_v128_or(is_nan, wasm_f32x4_ne(next, next));
-    least = wasm_f32x4_pmin(least, next);
-    largest = wasm_f32x4_pmax(largest, next);
-  }
-  float lo[4], hi[4];
-  wasm_v128_store(lo, least);
-  wasm_v128_store(hi, largest);
-  std::pair<float, float> range(*std::min_element(lo, lo + 4), *std::max_element(hi, hi + 4));
-  bool has_nan = wasm_v128_any_true(is_nan);
-  for (; i < count; ++i) {
-    has_nan = has_nan || std::isnan(values[i]);
-    range.first = std::min(range.first, values[i]);
-    range.second = std::max(range.second, values[i]);
-  }
-  return has_nan ? std::pair(NAN, NAN) : range;
-}
 
 /// Computes codes, scales and zero points of this run, one row after the other.
 class DynamicQuantizeRowsStep
@@ -54,11 +32,10 @@ class DynamicQuantizeRowsStep
     auto* scales = context.Write<float>(outputs[1]);
     auto* zeros = context.Write<uint8_t>(outputs[2]);
     for (size_t row = 0; row < params.rows; ++row) {
-      const auto [lo, hi] = RangeOfRow(call.in, call.cols);
-      const float range = (hi - lo) * (1.0F / 255);
-      call.scale = range < 1e-30F ? 1e-30F : range;  // a NaN stays
-      const float zero = -(lo / call.scale);
-      call.zero = zero > 0 ? static_cast<int32_t>(std::nearbyint(std::min(zero, 255.0F))) : 0;
+      const ValueRange range = RangeOfValues(call.in, call.cols);
+      const RowGrid grid = range.has_nan ? RowGridOf(NAN, NAN) : RowGridOf(range.lo, range.hi);
+      call.scale = grid.scale;
+      call.zero = grid.zero;
       scales[row] = call.scale;
       zeros[row] = static_cast<uint8_t>(call.zero);
       call.out = codes;
@@ -70,27 +47,19 @@ class DynamicQuantizeRowsStep
 };
 
 /// Inputs: codes, scales of the rows, their zero points if any, and the residual if `adds`.
-class IntegerProductRowsStep : public ConvQ8Step {
+class IntegerProductRowsStep : public FloatSumsStep {
  public:
   StepKind kind() const override { return StepKind::kIntegerProductRows; }
   void Fields(PlanArchive& archive) override {
-    ConvQ8Step::Fields(archive);
-    archive.Fields(adds);
-    archive.Blob(params.sums.scale);
-    archive.Blob(params.sums.bias);
+    FloatSumsStep::Fields(archive);
     archive.Blob(params.sums.column_sum);
   }
   void Run(const RunContext& context) const override {
-    ConvQ8Params call = params;
-    call.input = context.Read(inputs[0]);
-    call.output = context.Write(outputs[0]);
-    call.workspace = context.Write(workspace);
+    ConvQ8Params call = Call(context);
     call.sums.row_scale = context.Read<float>(inputs[1]);
     if (call.sums.column_sum) call.sums.row_zero = context.Read<uint8_t>(inputs[2]);
-    if (adds) call.sums.residual = context.Read<float>(inputs.back());
     RunParts(context, parts, run, call);
   }
-  bool adds = false;
 };
 
 /// Whether constant numbers are given for each column or once for all.
