@@ -166,7 +166,8 @@ void Lowering::LowerSimulated(Lowering& lowering, const Node& node,
 
 namespace {
 
-/// Calls `visit(config, is weight)` for the grids of an operator's slots, without its bias.
+/// Calls `visit(config, is weight)` for the grids of an operator's slots, without its bias. The end
+/// of a table also visits the grid of the table's input, which another member may read.
 template <typename Visit>
 void VisitGrids(const Node& node, const QuantizationRecord& record, Visit&& visit) {
   const OperatorQuantization& op = record.operators.at(node.name);
@@ -182,6 +183,7 @@ void VisitGrids(const Node& node, const QuantizationRecord& record, Visit&& visi
   for (const int output : op.outputs) {
     if (output >= 0) visit(record.Root(output), false);
   }
+  if (op.table_config >= 0) visit(record.Root(op.table_config), false);
 }
 
 }  // namespace

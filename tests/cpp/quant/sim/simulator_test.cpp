@@ -219,6 +219,29 @@ TEST(Simulated, ExoticGridsRun) {
   EXPECT_GT(Snr(graph, lowered), 30);
 }
 
+/// The first of a table's operators reads the exotic grid, the last one writes bytes.
+TEST(Simulated, TablesThatReadAnExoticGrid) {
+  Builder b;
+  Noise noise(3);
+  Value* conv = b.Conv(b.Input("x", {1, 3, 6, 6}), "conv", {4, 3, 3, 3}, 1, noise);
+  b.graph.AddOutput(b.Op("Tanh", {b.Op("Sigmoid", {conv}, "inner")}, "y"));
+  for (const TensorSettings& grid :
+       {TensorSettings{.bits = 20}, TensorSettings{.symmetric = true, .small_float = {4, 3}},
+        TensorSettings{.symmetric = true, .per_channel = true, .axis = 1},
+        TensorSettings{.rounding = RoundingPolicy::kUp}}) {
+    QuantizeOptions options;
+    options.recover.clear();
+    options.float_outputs = false;
+    options.by_name["conv_node"].activations = grid;
+    options.by_name["inner_node"].activations = grid;
+    const QuantizedModel model = QuantizeGraph(b.graph, options);
+    EXPECT_TRUE(model.record.operators.at("y_node").simulated);
+    const Graph lowered = LowerToInteger(model).Release();
+    VerifyGraph(lowered);
+    EXPECT_GT(Snr(b.graph, lowered), 25) << grid.bits;
+  }
+}
+
 TEST(LowBits, StayInsideTheirCodes) {
   const Graph graph = SmallNetwork();
   for (const int bits : {2, 3, 4, 5, 9, 12, 15}) {
