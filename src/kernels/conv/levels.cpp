@@ -26,22 +26,27 @@ std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
     }
     std::fill_n(bytes, 256, false);
   };
-  const size_t depth = Depth(w.layout);
-  for (int32_t o = 0; o < w.layout.out_c; ++o) {
-    if (w.zero_points != nullptr && w.zero_points[o] != zero_point) {
+  // The order of weights does not matter, so each line is a run in memory where there is one.
+  const ConvWeightsLayout& l = w.layout;
+  const bool rows = AreRows(w), runs = rows || ArePlain(w);
+  const int32_t lines = rows ? l.in_c_per_group : l.out_c;
+  const size_t length = rows ? static_cast<size_t>(l.out_c) : Depth(l);
+  const int64_t stride = rows ? l.stride_i : l.stride_o;
+  for (int32_t line = 0; line < lines; ++line) {
+    if (w.zero_points != nullptr && w.zero_points[line] != zero_point) {
       add_seen();
-      zero_point = w.zero_points[o];
+      zero_point = w.zero_points[line];
     }
-    if (ArePlain(w)) {  // the order of weights does not matter here
-      const auto* plain = reinterpret_cast<const uint8_t*>(PlainWeights(w, o));
-      for (size_t k = 0; k < depth; ++k) bytes[plain[k]] = true;
+    if (runs) {
+      const uint8_t* run = static_cast<const uint8_t*>(w.data) + line * stride;
+      for (size_t k = 0; k < length; ++k) bytes[run[k]] = true;
     } else {
-      ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
+      ForEachWeight(l, line, [&](size_t, int64_t offset) {
         bytes[static_cast<const uint8_t*>(w.data)[offset]] = true;
       });
     }
-    // `seen` is updated at channels 1, 2, 4, 8, ... and behind the last one.
-    if (!std::has_single_bit(static_cast<uint32_t>(o + 1)) && o + 1 < w.layout.out_c) continue;
+    // `seen` is updated at lines 1, 2, 4, 8, ... and behind the last one.
+    if (!std::has_single_bit(static_cast<uint32_t>(line + 1)) && line + 1 < lines) continue;
     add_seen();
     if (seen.count() > most) return std::nullopt;
   }

@@ -122,6 +122,26 @@ bool LinesAreWide(const ConvQ8Weights& w) { return LineRun(w.layout) <= kShortRu
 
 }  // namespace
 
+namespace {
+
+/// The range of the weights in a matrix as AreRows() says, row by row: the weights of one channel
+/// are far apart in memory.
+template <typename Byte>
+WeightRange RangeOfRows(const ConvQ8Weights& w, int32_t enough) {
+  Byte lo = 0, hi = 0;
+  const int32_t out_c = w.layout.out_c;
+  for (int32_t i = 0; i < w.layout.in_c_per_group && hi - lo <= enough; ++i) {
+    const auto* row = static_cast<const Byte*>(w.data) + i * w.layout.stride_i;
+    for (int32_t o = 0; o < out_c; ++o) {
+      lo = row[o] < lo ? row[o] : lo;
+      hi = row[o] > hi ? row[o] : hi;
+    }
+  }
+  return {lo, hi};
+}
+
+}  // namespace
+
 WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
   WeightRange range;
   if (w.dynamic) {
@@ -145,6 +165,9 @@ WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
       }
     }
     return {lo, hi};
+  }
+  if (AreRows(w)) {
+    return w.is_signed ? RangeOfRows<int8_t>(w, enough) : RangeOfRows<uint8_t>(w, enough);
   }
   for (int32_t o = 0; o < w.layout.out_c; ++o) {
     ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {

@@ -41,6 +41,14 @@ inline const int8_t* PlainWeights(const ConvQ8Weights& w, int32_t o) {
   return static_cast<const int8_t*>(w.data) + o * w.layout.stride_o;
 }
 
+/// Whether the weights have no zero points and are a matrix in memory, whose rows have one weight
+/// of every output channel each, as those of MatMul.
+inline bool AreRows(const ConvQ8Weights& w) {
+  const ConvWeightsLayout& l = w.layout;
+  return w.zero_points == nullptr && l.groups == 1 && l.kernel_h == 1 && l.kernel_w == 1 &&
+         l.stride_o == 1 && !ArePlain(w);
+}
+
 /// Blocks of 8 output channels; each group is padded to whole blocks.
 inline size_t Blocks(const ConvWeightsLayout& l) {
   const size_t group_out = static_cast<size_t>(l.out_c / l.groups);
@@ -59,8 +67,8 @@ void ForEachChannel(const ConvWeightsLayout& l, F f) {
   }
 }
 
-/// The range of (weight - zero point), which includes 0. RangeOf stops at the channel that makes
-/// the range wider than `enough`.
+/// The range of (weight - zero point), which includes 0. RangeOf stops at the channel, or at the
+/// row of a matrix, that makes the range wider than `enough`.
 struct WeightRange {
   int32_t lo = 0, hi = 0;
 };
