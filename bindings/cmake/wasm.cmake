@@ -131,8 +131,11 @@ optimize_sources(src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
 optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
-                 ${ops}/elementwise/float_sine.cpp ${ops}/normalization/normalize_groups.cpp
+                 ${ops}/elementwise/float_sine.cpp ${ops}/elementwise/float_tests.cpp
+                 ${ops}/normalization/normalize_groups.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
+# Cast has the instructions that saturate.
+optimize_sources(${ops}/elementwise/cast_loops.cpp OPTIONS -mnontrapping-fptoint)
 # Loops in intrinsics, which consist of small functions.
 set(lower src/plan/lower)
 file(GLOB wide_sources CONFIGURE_DEPENDS ${lower}/wide/*.cpp)

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1041e3, brotli: 315e3 };
-const OPERATORS_LIMIT = { raw: 949e3, brotli: 300.5e3 };
+const MAIN_LIMIT = { raw: 1044e3, brotli: 316e3 };
+const OPERATORS_LIMIT = { raw: 960e3, brotli: 303e3 };
 const TOOLS_LIMIT = { raw: 914e3, brotli: 285.5e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 

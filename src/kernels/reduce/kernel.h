@@ -8,11 +8,12 @@
 
 namespace requant {
 
-enum class ReduceF32Op : int32_t { kSum, kL1, kSumSquare, kMax, kMin };
+enum class ReduceF32Op : int32_t { kSum, kL1, kSumSquare, kMax, kMin, kL2 };
 
 /// `in` is [outer, count, inner], out [outer, inner]:
 ///   out[o, i] = factor * op over c of in[o, c, i],  count >= 1
-/// A largest or least element that is a zero is +0. Elements with a NaN give NaN.
+/// kL2 is the root of the sum of squares. A largest or least element that is a zero is +0. Elements
+/// with a NaN give NaN.
 struct ReduceF32Params {
   const float* in = nullptr;
   float* out = nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 float Term(ReduceF32Op op, float x) {
   if (op == ReduceF32Op::kL1) return std::fabs(x);
-  return op == ReduceF32Op::kSumSquare ? x * x : x;
+  return op == ReduceF32Op::kSumSquare || op == ReduceF32Op::kL2 ? x * x : x;
 }
 
 float Sum(const ReduceF32Params* p, const float* from) {
@@ -25,7 +25,8 @@ float Sum(const ReduceF32Params* p, const float* from) {
   for (size_t width = kLanes / 2; width > 0; width /= 2) {
     for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   }
-  return lanes[0] * p->factor;
+  const float sum = lanes[0] * p->factor;
+  return p->op == ReduceF32Op::kL2 ? std::sqrt(sum) : sum;
 }
 
 float Extreme(const ReduceF32Params* p, const float* from) {

@@ -13,13 +13,16 @@ RQ_INLINE v128_t FirstLanes(v128_t x, int32_t n) {
   return wasm_v128_and(x, wasm_i32x4_lt(lane, wasm_i32x4_splat(n)));
 }
 
-/// Sums x, |x| or x^2: x is masked, then multiplied by x or 1.
+/// Sums x, |x| or x^2: x is masked, then multiplied by x or 1. `root`: where the result is the
+/// root.
 struct Sum {
-  v128_t mask, squares, one, factor;
+  v128_t mask, squares, root, one, factor;
 
   [[gnu::always_inline]] explicit Sum(const ReduceF32Params* p)
       : mask(wasm_i32x4_splat(p->op == ReduceF32Op::kL1 ? 0x7fffffff : -1)),
-        squares(wasm_i32x4_splat(p->op == ReduceF32Op::kSumSquare ? -1 : 0)),
+        squares(wasm_i32x4_splat(
+            p->op == ReduceF32Op::kSumSquare || p->op == ReduceF32Op::kL2 ? -1 : 0)),
+        root(wasm_i32x4_splat(p->op == ReduceF32Op::kL2 ? -1 : 0)),
         one(wasm_f32x4_splat(1.0f)),
         factor(wasm_f32x4_splat(p->factor)) {}
 
@@ -32,7 +35,10 @@ struct Sum {
     return Take(sum, FirstLanes(x, n));
   }
   [[gnu::always_inline]] v128_t Join(v128_t a, v128_t b) const { return wasm_f32x4_add(a, b); }
-  [[gnu::always_inline]] v128_t Result(v128_t sum) const { return wasm_f32x4_mul(sum, factor); }
+  [[gnu::always_inline]] v128_t Result(v128_t sum) const {
+    const v128_t scaled = wasm_f32x4_mul(sum, factor);
+    return wasm_v128_bitselect(wasm_f32x4_sqrt(scaled), scaled, root);
+  }
 };
 
 /// Finds the largest x, or the largest -x.

@@ -40,19 +40,32 @@ void Selus(const float* from, float* to, int64_t count, float a, float g) {
   MapFloats(from, to, count,
             [=](float x) { return x > 0 ? g * x : scale * float_exp::ExpMinus1(x); });
 }
+/// x tanh(log(1 + e^x)) in one exponential: tanh(log(t)) = (t^2 - 1) / (t^2 + 1) with t = 1 + e^x.
+/// e^-|x| is at most 1, so that nothing overflows, and no term cancels another.
+void Mishes(const float* from, float* to, int64_t count, float, float) {
+  MapFloats(from, to, count, [](float x) {
+    const float e = float_exp::Exp(-std::fabs(x));
+    const float above = x < 0 ? e * (e + 2) : 1 + 2 * e;
+    const float below = x < 0 ? 2.0F : 2 * e * e;
+    return x * (above / (above + below));
+  });
+}
 void Softsigns(const float* from, float* to, int64_t count, float, float) {
   MapFloats(from, to, count, [](float x) { return x / (1 + std::fabs(x)); });
+}
+void ThresholdedRelus(const float* from, float* to, int64_t count, float a, float) {
+  MapFloats(from, to, count, [a](float x) { return x > a ? x : 0.0F; });
 }
 
 constexpr Function kFunctions[] = {
     {"Celu", Celu, "alpha", 1.0F, nullptr, 0, Celus},
     {"Elu", Elu, "alpha", 1.0F, nullptr, 0, Elus},
-    {"Mish", Mish},
+    {"Mish", Mish, nullptr, 0, nullptr, 0, Mishes},
     {"Selu", Selu, "alpha", 1.67326319217681884765625F, "gamma", 1.05070102214813232421875F, Selus},
     {"Shrink", Shrink, "bias", 0.0F, "lambd", 0.5F},
     {"Softplus", Softplus},
     {"Softsign", Softsign, nullptr, 0, nullptr, 0, Softsigns},
-    {"ThresholdedRelu", ThresholdedRelu, "alpha", 1.0F},
+    {"ThresholdedRelu", ThresholdedRelu, "alpha", 1.0F, nullptr, 0, ThresholdedRelus},
 };
 
 void EvaluateActivation(EvalContext& context) {

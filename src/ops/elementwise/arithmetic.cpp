@@ -8,6 +8,7 @@
 #include "ops/elementwise/binary_classes.h"
 #include "ops/elementwise/cast.h"
 #include "ops/elementwise/float_loops.h"
+#include "ops/elementwise/integer_loops.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 
@@ -86,13 +87,13 @@ const Classes<void>& ArithmeticOf(const Node& node) {
   Fail(ErrorCode::kInternal, StrCat("no function for ", node.op_type));
 }
 
-Tensor Arithmetic(const Classes<void>& function, const Tensor& a, const Tensor& b) {
-  Tensor out(a.dtype(), BroadcastShapes(a.shape(), b.shape()));
+/// out = function(a, b), whose shape is that of both.
+void Apply(const Classes<void>& function, const Tensor& a, const Tensor& b, Tensor& out) {
+  if (kCombineIntegers.loaded() && kCombineIntegers(function.name, a, b, out)) return;
   VisitDType(a.dtype(), [&](auto tag) {
     using T = decltype(tag);
     Broadcast<T, T>(a, b, out, function.get<ComputeOf<T>>());
   });
-  return out;
 }
 
 void InferArithmetic(InferContext& context) {
@@ -114,7 +115,12 @@ void EvaluateArithmetic(EvalContext& context) {
   // Min, Max and Sum take any number of inputs, a single one too.
   Tensor result = first;
   for (size_t slot = 1; slot < context.inputs.size(); ++slot) {
-    result = Arithmetic(function, result, context.input(slot));
+    const Tensor& next = context.input(slot);
+    const Shape shape = BroadcastShapes(result.shape(), next.shape());
+    const bool last = slot + 1 == context.inputs.size();
+    Tensor out = last ? context.Output(0, first.dtype(), shape) : Tensor(first.dtype(), shape);
+    Apply(function, result, next, out);
+    result = std::move(out);
   }
   context.outputs[0] = std::move(result);
 }
@@ -181,11 +187,13 @@ void InferPRelu(InferContext& context) {
 void EvaluatePRelu(EvalContext& context) {
   const Tensor& x = context.input(0);
   RequireComputable(x.dtype(), context.node);
-  Tensor out = Arithmetic(ArithmeticOf(context.node), x, context.input(1));
-  if (out.shape() != x.shape()) {
+  const Shape shape = BroadcastShapes(x.shape(), context.input(1).shape());
+  if (shape != x.shape()) {
     Fail(ErrorCode::kShapeMismatch, StrCat("the slope ", ShapeToString(context.input(1).shape()),
                                            " cannot be broadcast to ", ShapeToString(x.shape())));
   }
+  Tensor out = context.Output(0, x.dtype(), shape);
+  Apply(ArithmeticOf(context.node), x, context.input(1), out);
   context.outputs[0] = std::move(out);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/elementwise/cast_loops.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
 #include "tensor/half.h"
@@ -111,20 +112,58 @@ void InferCast(InferContext& context) {
   SetOutput(context, 0, TargetOf(context.attributes()), context.inputs[0].shape);
 }
 
+/// Converts the numbers of `input` into `out`, which has their shape. Elements of `out` that share
+/// bytes must be 0.
+void CastInto(const Tensor& input, Tensor& out, bool saturate) {
+  const DType to = out.dtype();
+  const auto count = static_cast<size_t>(input.count());
+  if (IsHalf(input.dtype()) && to == DType::kFloat32) {
+    return HalvesToFloats(input.dtype(), static_cast<const uint16_t*>(input.raw()), count,
+                          out.data<float>());
+  }
+  if (input.dtype() == DType::kFloat32 && IsHalf(to)) {
+    return FloatsToHalves(to, input.data<float>(), count, static_cast<uint16_t*>(out.raw()));
+  }
+  if (kCastNumbers.loaded() &&
+      kCastNumbers(input.dtype(), input.raw(), to, out.raw(), input.count())) {
+    return;
+  }
+  for (int64_t i = 0; i < input.count(); ++i) {
+    switch (CarrierOf(input.dtype())) {
+      case Carrier::kDouble:
+        Store(out, i, input.AsDouble(i), saturate);
+        break;
+      case Carrier::kSigned:
+        Store(out, i, input.AsInt64(i), saturate);
+        break;
+      case Carrier::kUnsigned:
+        Store(out, i, input.data<uint64_t>()[i], saturate);
+        break;
+    }
+  }
+}
+
 bool Saturates(const EvalContext& context) { return context.attributes().Int("saturate", 1) != 0; }
 
-void EvaluateCast(EvalContext& context) {
-  context.outputs[0] =
-      CastTensor(context.input(0), TargetOf(context.attributes()), Saturates(context));
+void CastTo(EvalContext& context, DType to) {
+  const Tensor& x = context.input(0);
+  const bool moves = x.dtype() == to || IsText(x.dtype()) || IsText(to) || DTypeBits(to) < 8;
+  if (moves || DTypeBits(x.dtype()) == 0) {
+    context.outputs[0] = CastTensor(x, to, Saturates(context));
+    return;
+  }
+  Tensor out = context.Output(0, to, x.shape());
+  CastInto(x, out, Saturates(context));
+  context.outputs[0] = std::move(out);
 }
+
+void EvaluateCast(EvalContext& context) { CastTo(context, TargetOf(context.attributes())); }
 
 void InferCastLike(InferContext& context) {
   SetOutput(context, 0, context.inputs[1].dtype, context.inputs[0].shape);
 }
 
-void EvaluateCastLike(EvalContext& context) {
-  context.outputs[0] = CastTensor(context.input(0), context.input(1).dtype(), Saturates(context));
-}
+void EvaluateCastLike(EvalContext& context) { CastTo(context, context.input(1).dtype()); }
 
 constexpr OpDef kRows[] = {
     {"Cast", "", 6, 1, 1, 1, InferCast, EvaluateCast, QuantRule::kFloat, FusionRule::kBroadcast},
@@ -143,29 +182,7 @@ Tensor CastTensor(const Tensor& input, DType to, bool saturate) {
   if (IsText(input.dtype())) return CastTensor(kNumbersOfTexts(input, to), to, saturate);
   if (IsText(to)) return kTextsOfNumbers(input);
   Tensor out(to, input.shape());
-  const auto count = static_cast<size_t>(input.count());
-  if (IsHalf(input.dtype()) && to == DType::kFloat32) {
-    HalvesToFloats(input.dtype(), static_cast<const uint16_t*>(input.raw()), count,
-                   out.data<float>());
-    return out;
-  }
-  if (input.dtype() == DType::kFloat32 && IsHalf(to)) {
-    FloatsToHalves(to, input.data<float>(), count, static_cast<uint16_t*>(out.raw()));
-    return out;
-  }
-  for (int64_t i = 0; i < input.count(); ++i) {
-    switch (CarrierOf(input.dtype())) {
-      case Carrier::kDouble:
-        Store(out, i, input.AsDouble(i), saturate);
-        break;
-      case Carrier::kSigned:
-        Store(out, i, input.AsInt64(i), saturate);
-        break;
-      case Carrier::kUnsigned:
-        Store(out, i, input.data<uint64_t>()[i], saturate);
-        break;
-    }
-  }
+  CastInto(input, out, saturate);
   return out;
 }
 

@@ -12,27 +12,36 @@ void InferFloatTest(InferContext& context) {
   SetOutput(context, 0, DType::kBool, context.inputs[0].shape);
 }
 
-template <typename Test>
-void MapTest(EvalContext& context, Test&& test) {
-  const Tensor& x = context.input(0);
-  Tensor out(DType::kBool, x.shape());
+template <typename T, typename Test>
+void MapTest(const Tensor& x, Tensor& out, Test test) {
+  const T* from = x.data<T>();
   auto* to = out.data<uint8_t>();
+  const int64_t count = x.count();
+  for (int64_t i = 0; i < count; ++i) to[i] = test(from[i]) ? 1 : 0;
+}
+
+template <typename Test>
+void EvaluateTest(EvalContext& context, Test test) {
+  const Tensor& x = context.input(0);
+  Tensor out = context.Output(0, DType::kBool, x.shape());
   if (x.dtype() == DType::kFloat64) {
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(x.data<double>()[i]);
+    MapTest<double>(x, out, test);
   } else {
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = test(double{x.data<float>()[i]});
+    MapTest<float>(x, out, test);
   }
   context.outputs[0] = std::move(out);
 }
 
 void EvaluateIsNaN(EvalContext& context) {
-  MapTest(context, [](double x) { return std::isnan(x); });
+  EvaluateTest(context, [](auto x) { return x != x; });
 }
 
 void EvaluateIsInf(EvalContext& context) {
   const bool negative = context.attributes().Int("detect_negative", 1) != 0;
   const bool positive = context.attributes().Int("detect_positive", 1) != 0;
-  MapTest(context, [=](double x) { return std::isinf(x) && (x < 0 ? negative : positive); });
+  EvaluateTest(context, [=](auto x) {
+    return (positive & (x == HUGE_VAL)) | (negative & (x == -HUGE_VAL));
+  });
 }
 
 constexpr OpDef kOps[] = {

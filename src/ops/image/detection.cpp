@@ -144,6 +144,29 @@ Bilinear Neighbours(double y, double x, int64_t height, int64_t width) {
           {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
 }
 
+/// The sum of the weighted neighbors of all samples, or the largest one; 0 without samples.
+template <typename T>
+double SumOfSamples(const T* plane, const std::vector<Bilinear>& samples, bool largest) {
+  const Bilinear* sample = samples.data();
+  const Bilinear* const end = sample + samples.size();
+  double sum = 0;
+  if (largest && sample != end) sum = sample->weight[0] * static_cast<double>(plane[sample->at[0]]);
+  for (; sample != end; ++sample) {
+    const int64_t* at = sample->at;
+    const double* weight = sample->weight;
+    const double terms[4] = {weight[0] * static_cast<double>(plane[at[0]]),
+                             weight[1] * static_cast<double>(plane[at[1]]),
+                             weight[2] * static_cast<double>(plane[at[2]]),
+                             weight[3] * static_cast<double>(plane[at[3]])};
+    if (!largest) {
+      sum = (((sum + terms[0]) + terms[1]) + terms[2]) + terms[3];
+      continue;
+    }
+    for (const double term : terms) sum = term > sum ? term : sum;
+  }
+  return sum;
+}
+
 void EvaluateRoiAlign(EvalContext& context) {
   const Tensor& x = context.input(0);
   const Tensor& rois = context.input(1);
@@ -202,19 +225,9 @@ void EvaluateRoiAlign(EvalContext& context) {
         }
         for (int64_t c = 0; c < channels; ++c) {
           const int64_t plane = (batch * channels + c) * height * width;
-          double sum = 0;
-          bool first = true;
-          for (const Bilinear& sample : samples) {
-            for (int k = 0; k < 4; ++k) {
-              const double value = sample.weight[k] * x.AsDouble(plane + sample.at[k]);
-              if (!largest) {
-                sum += value;
-              } else if (first || value > sum) {
-                sum = value;
-              }
-              first = false;
-            }
-          }
+          const double sum = x.dtype() == DType::kFloat64
+                                 ? SumOfSamples(x.data<double>() + plane, samples, largest)
+                                 : SumOfSamples(x.data<float>() + plane, samples, largest);
           const double result = largest ? sum : sum / static_cast<double>(area);
           const int64_t at = ((r * channels + c) * out_h + ph) * out_w + pw;
           if (x.dtype() == DType::kFloat64) {

@@ -1,4 +1,5 @@
 // Operators about positions of elements: EyeLike, OneHot, NonZero, Trilu (onnx docs/Operators.md).
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -134,10 +135,17 @@ void EvaluateTrilu(EvalContext& context) {
   auto* to = static_cast<uint8_t*>(out.raw());
   const int64_t columns = input.dim(input.rank() - 1);
   const int64_t rows = input.dim(input.rank() - 2);
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const int64_t diagonal = i % columns - i / columns % rows;
-    if (upper ? diagonal < k : diagonal > k) {
-      std::memset(to + static_cast<size_t>(i) * element, 0, element);
+  for (int64_t row = 0; row < (columns == 0 ? 0 : out.count() / columns); ++row) {
+    // Column row + k is the first one that the upper triangle keeps, the last of the lower one.
+    const double kept = static_cast<double>(row % rows) + static_cast<double>(k) + (upper ? 0 : 1);
+    const auto edge =
+        static_cast<size_t>(std::clamp(kept, 0.0, static_cast<double>(columns))) * element;
+    const size_t bytes = static_cast<size_t>(columns) * element;
+    uint8_t* line = to + static_cast<size_t>(row) * bytes;
+    if (upper) {
+      std::memset(line, 0, edge);
+    } else {
+      std::memset(line + edge, 0, bytes - edge);
     }
   }
   context.outputs[0] = out;

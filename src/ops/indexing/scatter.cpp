@@ -62,6 +62,13 @@ void Combine(Tensor& data, int64_t at, const Tensor& updates, int64_t from, int6
   }
 }
 
+/// The input's elements in the place of the output.
+Tensor CopyOf(const Tensor& input, const EvalContext& context) {
+  Tensor out = context.Output(0, input.dtype(), input.shape());
+  if (out.bytes() > 0) std::memcpy(out.raw(), input.raw(), out.bytes());
+  return out;
+}
+
 void InferScatterElements(InferContext& context) {
   RequireDType(context, 1, {DType::kInt32, DType::kInt64});
   RequireSameDType(context, 0, 2);
@@ -91,19 +98,40 @@ void EvaluateScatterElements(EvalContext& context) {
                                            " with indices of ", ShapeToString(indices.shape()),
                                            " and updates of ", ShapeToString(updates.shape())));
   }
-  Tensor out = input.Clone();
+  Tensor out = CopyOf(input, context);
   const Shape strides = RowMajorStrides(input.shape());
-  const Shape steps = RowMajorStrides(indices.shape());
+  const std::vector<int64_t> places = indices.ToInts();
+  const int64_t along = strides[static_cast<size_t>(axis)];
+  // Words are copied in place, since a call for each would take most of the time.
+  const bool words = reduction == Reduction::kNone && ElementBytes(input.dtype()) == 4;
+  auto* to = static_cast<uint32_t*>(words ? out.raw() : nullptr);
+  const auto* from = static_cast<const uint32_t*>(updates.raw());
+  const int64_t size = input.dim(axis);
+  const size_t rank = strides.size();
+  Shape at(rank, 0);  // the index in `updates`
+  int64_t* const index = at.data();
+  const int64_t* const dims = indices.shape().data();
+  const int64_t* const steps = strides.data();
+  int64_t base = 0;  // the element of `out` at that index, with 0 along the axis
+  const int64_t* const place = places.data();
   for (int64_t i = 0; i < indices.count(); ++i) {
-    int64_t target = 0;
-    for (size_t d = 0; d < steps.size(); ++d) {
-      int64_t at = i / steps[d] % indices.shape()[d];
-      if (static_cast<int64_t>(d) == axis) {
-        at = ResolveIndex(indices.AsInt64(i), input.dim(axis), "ScatterElements");
-      }
-      target += at * strides[d];
+    int64_t along_axis = place[i];
+    if (along_axis < 0 || along_axis >= size) {
+      along_axis = ResolveIndex(along_axis, size, "ScatterElements");
     }
-    Combine(out, target, updates, i, 1, reduction);
+    const int64_t target = base + along_axis * along;
+    if (words) {
+      to[target] = from[i];
+    } else {
+      Combine(out, target, updates, i, 1, reduction);
+    }
+    for (size_t d = rank; d-- > 0;) {
+      const int64_t step = static_cast<int64_t>(d) == axis ? 0 : steps[d];
+      base += step;
+      if (++index[d] < dims[d]) break;
+      base -= step * index[d];
+      index[d] = 0;
+    }
   }
   context.outputs[0] = out;
 }
@@ -134,7 +162,7 @@ void EvaluateScatterND(EvalContext& context) {
                                            " with indices of ", ShapeToString(indices.shape()),
                                            " and updates of ", ShapeToString(updates.shape())));
   }
-  Tensor out = input.Clone();
+  Tensor out = CopyOf(input, context);
   const Shape strides = RowMajorStrides(input.shape());
   const int64_t slice = strides[static_cast<size_t>(depth) - 1];
   for (int64_t i = 0; i < indices.count() / depth && updates.count() > 0; ++i) {

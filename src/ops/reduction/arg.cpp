@@ -65,6 +65,31 @@ void BestOfLines(const T* from, int64_t count, int64_t width, bool largest, bool
   }
 }
 
+/// Whether `x` takes the place of the best element so far: NaN is better than any number.
+template <typename T>
+bool IsBetter(T x, T best, bool largest) {
+  const bool better = largest ? x > best : x < best;
+  if constexpr (std::is_floating_point_v<T>) return better || (x != x && best == best);
+  return better;
+}
+
+/// The place of the best one of `count` adjacent elements.
+template <typename T>
+int64_t BestOfLine(const T* from, int64_t count, bool largest, bool last) {
+  T best = from[0];
+  int64_t place = 0;
+  for (int64_t i = 1; i < count; ++i) {
+    const T x = from[i];
+    // Most elements are worse, so the tests of the others wait behind one comparison.
+    if (largest ? x < best : x > best) continue;
+    if (IsBetter(x, best, largest) || (last && !IsBetter(best, x, largest))) {
+      best = x;
+      place = i;
+    }
+  }
+  return place;
+}
+
 void EvaluateArg(EvalContext& context) {
   const Tensor& x = context.input(0);
   const int64_t axis = NormalizeAxis(context.attributes().Int("axis", 0), x.rank());
@@ -75,12 +100,17 @@ void EvaluateArg(EvalContext& context) {
     }
     const int64_t count = x.dim(axis);
     const int64_t width = RowMajorStrides(x.shape())[static_cast<size_t>(axis)];
+    const bool largest = context.node.op_type == "ArgMax";
+    const bool last = context.attributes().Int("select_last_index", 0) != 0;
     VisitDType(x.dtype(), [&](auto tag) {
       const auto* from = x.data<decltype(tag)>();
+      auto* to = out.data<int64_t>();
       for (int64_t at = 0; at < out.count(); at += width) {
-        BestOfLines(from + at * count, count, width, context.node.op_type == "ArgMax",
-                    context.attributes().Int("select_last_index", 0) != 0,
-                    out.data<int64_t>() + at);
+        if (width == 1) {
+          to[at] = BestOfLine(from + at * count, count, largest, last);
+        } else {
+          BestOfLines(from + at * count, count, width, largest, last, to + at);
+        }
       }
     });
   }

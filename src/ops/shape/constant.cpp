@@ -109,8 +109,9 @@ Tensor MakeRange(const Tensor& start, const Tensor& limit, const Tensor& delta) 
   Tensor out(DType::kInt64, {count});
   const auto first = static_cast<uint64_t>(start.AsInt64(0));
   const auto step = static_cast<uint64_t>(delta.AsInt64(0));
+  auto* to = out.data<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
-    out.data<int64_t>()[i] = static_cast<int64_t>(first + static_cast<uint64_t>(i) * step);
+    to[i] = static_cast<int64_t>(first + static_cast<uint64_t>(i) * step);
   }
   return CastTensor(out, start.dtype());
 }

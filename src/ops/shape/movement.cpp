@@ -284,12 +284,16 @@ void EvaluateTile(EvalContext& context) {
   const std::vector<int64_t> repeats = context.input(1).ToInts();
   CheckRepeats(repeats, input.shape().size());
   std::vector<std::vector<int64_t>> indices;
+  Shape shape;
   for (size_t i = 0; i < repeats.size(); ++i) {
     const int64_t dim = input.shape()[i];
     indices.push_back(Sequence(CheckedMul64(dim, repeats[i])));
     for (int64_t& index : indices.back()) index %= dim;
+    shape.push_back(static_cast<int64_t>(indices.back().size()));
   }
-  context.outputs[0] = SelectByAxis(input, indices);
+  Tensor out = context.Output(0, input.dtype(), shape);
+  SelectInto(input, indices, out);
+  context.outputs[0] = std::move(out);
 }
 
 constexpr OpDef kRows[] = {

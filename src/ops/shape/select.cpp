@@ -24,6 +24,14 @@ void Fill(const Selection& s, uint8_t* out, size_t bytes) {
   for (size_t i = 0; i < bytes; i += s.element) std::memcpy(out + i, s.fill, s.element);
 }
 
+/// Whether all indices are the same, as where Expand repeats an element.
+bool IsRepeated(const int64_t* list, size_t count) {
+  for (size_t i = 1; i < count; ++i) {
+    if (list[i] != list[0]) return false;
+  }
+  return true;
+}
+
 /// Copies from `axis` on, which is below whole_from.
 void SelectAxis(const Selection& s, size_t axis, const uint8_t* source, uint8_t* out) {
   // Pointers avoid calls of operator[], which would take most of the time.
@@ -31,6 +39,13 @@ void SelectAxis(const Selection& s, size_t axis, const uint8_t* source, uint8_t*
   const size_t count = s.indices[axis].size();
   const size_t step = s.out_bytes[axis];
   const bool whole = axis + 1 >= s.whole_from;  // whether each index names something copied whole
+  if (whole && step == 4 && count > 1 && list[0] >= 0 && IsRepeated(list, count)) {
+    uint32_t element = 0;
+    std::memcpy(&element, source + static_cast<size_t>(list[0]) * s.in_bytes[axis], 4);
+    auto* to = reinterpret_cast<uint32_t*>(out);  // aligned, as each element of the output is
+    for (size_t i = 0; i < count; ++i) to[i] = element;
+    return;
+  }
   for (size_t i = 0; i < count;) {
     const int64_t index = list[i];
     size_t run = 1;  // ascending indices whose elements are copied at once
@@ -69,6 +84,28 @@ std::vector<size_t> ByteStrides(const Shape& shape, size_t element) {
     out.push_back(static_cast<size_t>(stride) * element);
   }
   return out;
+}
+
+/// SelectByAxis into a tensor of zeros, or into any where no entry is -1.
+void Select(const Tensor& input, const std::vector<std::vector<int64_t>>& indices, const void* fill,
+            Tensor& out) {
+  const size_t element = ElementBytes(input.dtype());
+  if (out.count() == 0) return;
+  size_t whole_from = indices.size();
+  while (whole_from > 0 &&
+         IsIdentity(indices[whole_from - 1], input.dim(static_cast<int64_t>(whole_from) - 1))) {
+    --whole_from;
+  }
+  const Selection selection{
+      indices, ByteStrides(input.shape(), element), ByteStrides(out.shape(), element), whole_from,
+      element, static_cast<const uint8_t*>(fill)};
+  const auto* from = static_cast<const uint8_t*>(input.raw());
+  auto* to = static_cast<uint8_t*>(out.raw());
+  if (whole_from == 0) {
+    std::memcpy(to, from, out.bytes());
+  } else {
+    SelectAxis(selection, 0, from, to);
+  }
 }
 
 /// An axis of a copy between two orders: its size, and the bytes of one step in either.
@@ -131,25 +168,14 @@ Tensor SelectByAxis(const Tensor& input, const std::vector<std::vector<int64_t>>
   for (const std::vector<int64_t>& list : indices) {
     shape.push_back(static_cast<int64_t>(list.size()));
   }
-  const size_t element = ElementBytes(input.dtype());
   Tensor out(input.dtype(), shape);
-  if (out.count() == 0) return out;
-  size_t whole_from = indices.size();
-  while (whole_from > 0 &&
-         IsIdentity(indices[whole_from - 1], input.dim(static_cast<int64_t>(whole_from) - 1))) {
-    --whole_from;
-  }
-  const Selection selection{
-      indices, ByteStrides(input.shape(), element), ByteStrides(shape, element), whole_from,
-      element, static_cast<const uint8_t*>(fill)};
-  const auto* from = static_cast<const uint8_t*>(input.raw());
-  auto* to = static_cast<uint8_t*>(out.raw());
-  if (whole_from == 0) {
-    std::memcpy(to, from, out.bytes());
-  } else {
-    SelectAxis(selection, 0, from, to);
-  }
+  Select(input, indices, fill, out);
   return out;
+}
+
+void SelectInto(const Tensor& input, const std::vector<std::vector<int64_t>>& indices,
+                Tensor& out) {
+  Select(input, indices, nullptr, out);
 }
 
 Tensor Permute(const Tensor& input, const std::vector<int64_t>& perm) {

@@ -27,6 +27,8 @@ std::vector<int64_t> Sequence(int64_t count, int64_t start = 0, int64_t step = 1
 /// stands for the element at `fill` (zeros when nullptr). Any dtype of whole bytes.
 Tensor SelectByAxis(const Tensor& input, const std::vector<std::vector<int64_t>>& indices,
                     const void* fill = nullptr);
+/// Does the same into `out`, which has the output's dtype and shape, for entries without -1.
+void SelectInto(const Tensor& input, const std::vector<std::vector<int64_t>>& indices, Tensor& out);
 
 /// Does what numpy.transpose does. `perm` must be a permutation.
 Tensor Permute(const Tensor& input, const std::vector<int64_t>& perm);

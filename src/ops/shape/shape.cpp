@@ -289,7 +289,9 @@ void EvaluateExpand(EvalContext& context) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     indices.push_back(Sequence(shape[axis], 0, aligned[axis] == shape[axis] ? 1 : 0));
   }
-  context.outputs[0] = SelectByAxis(input.Reshaped(aligned), indices);
+  Tensor out = context.Output(0, input.dtype(), shape);
+  SelectInto(input.Reshaped(aligned), indices, out);
+  context.outputs[0] = std::move(out);
 }
 
 constexpr OpDef kRows[] = {

@@ -16,7 +16,7 @@ TEST(ReduceF32, KernelsAgree) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> number(-3, 3);
   for (const ReduceF32Op op : {ReduceF32Op::kSum, ReduceF32Op::kL1, ReduceF32Op::kSumSquare,
-                               ReduceF32Op::kMax, ReduceF32Op::kMin}) {
+                               ReduceF32Op::kMax, ReduceF32Op::kMin, ReduceF32Op::kL2}) {
     for (int i = 0; i < 80; ++i) {
       ReduceF32Params params;
       params.op = op;

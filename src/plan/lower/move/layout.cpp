@@ -28,6 +28,36 @@ class CopyStep : public StepOf<StepKind::kCopy> {
 
 }  // namespace
 
+void AddTransposeStep(PlanBuilder& builder, const Node& node, int from, int to, size_t batch,
+                      size_t rows, size_t cols) {
+  const int element = DTypeBits(builder.slot(from).dtype) / 8;
+  const TransposeKernel& kernel =
+      builder.Choose("transpose", TransposeKernels(),
+                     [element](const TransposeKernel& row) { return row.element_size == element; });
+  auto& step = builder.Add<TransposeStep>(node, kernel.name, {from}, {to});
+  step.run = kernel.run;
+  step.params.batch = batch;
+  step.params.rows = rows;
+  step.params.cols = cols;
+  step.params.in_batch_stride = step.params.out_batch_stride = rows * cols;
+  step.params.in_row_stride = cols;
+  step.params.out_row_stride = rows;
+  // The matrix is divided along its longer side.
+  using enum PartField::Kind;
+  const auto bytes = static_cast<size_t>(element);
+  const bool by_columns = cols > rows;
+  const size_t total = by_columns ? cols : rows;
+  const size_t in = by_columns ? 1 : step.params.in_row_stride;
+  const size_t out = by_columns ? step.params.out_row_stride : 1;
+  const size_t count =
+      by_columns ? offsetof(TransposeParams, cols) : offsetof(TransposeParams, rows);
+  Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(total), kElementTile,
+         static_cast<int64_t>(batch * rows * cols), kElementsPerPart,
+         {{kCount, count, 0},
+          {kPointer, offsetof(TransposeParams, in), in * bytes},
+          {kPointer, offsetof(TransposeParams, out), out * bytes}});
+}
+
 void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, Layout layout) {
   const Slot source = builder.slot(from);
   const ImageDims dims = ImageOf(source.shape);
@@ -42,32 +72,9 @@ void AddLayoutStep(PlanBuilder& builder, const Value& value, int from, int to, L
     step.params = CopyBetween(source.dtype, source.shape, source.layout, layout);
     return;
   }
-  const TransposeKernel& kernel =
-      builder.Choose("transpose", TransposeKernels(),
-                     [element](const TransposeKernel& row) { return row.element_size == element; });
-  auto& step = builder.Add<TransposeStep>(named, kernel.name, {from}, {to});
-  step.run = kernel.run;
   const bool to_last = layout == Layout::kChannelsLast;
-  step.params.batch = static_cast<size_t>(dims.batch);
-  step.params.rows = to_last ? channels : pixels;
-  step.params.cols = to_last ? pixels : channels;
-  step.params.in_batch_stride = step.params.out_batch_stride = channels * pixels;
-  step.params.in_row_stride = step.params.cols;
-  step.params.out_row_stride = step.params.rows;
-  // The matrix is divided along its longer side.
-  using enum PartField::Kind;
-  const auto bytes = static_cast<size_t>(element);
-  const bool by_columns = step.params.cols > step.params.rows;
-  const size_t total = by_columns ? step.params.cols : step.params.rows;
-  const size_t in = by_columns ? 1 : step.params.in_row_stride;
-  const size_t out = by_columns ? step.params.out_row_stride : 1;
-  const size_t count =
-      by_columns ? offsetof(TransposeParams, cols) : offsetof(TransposeParams, rows);
-  Divide(builder, step, KernelEntryOf(kernel.run), static_cast<int64_t>(total), kElementTile,
-         NumElements(source.shape), kElementsPerPart,
-         {{kCount, count, 0},
-          {kPointer, offsetof(TransposeParams, in), in * bytes},
-          {kPointer, offsetof(TransposeParams, out), out * bytes}});
+  AddTransposeStep(builder, named, from, to, static_cast<size_t>(dims.batch),
+                   to_last ? channels : pixels, to_last ? pixels : channels);
 }
 
 bool LowerAlias(PlanBuilder& builder, const Node& node) {
@@ -83,6 +90,37 @@ bool LowerAlias(PlanBuilder& builder, const Node& node) {
   builder.Alias(node.outputs[0], builder.In(x, layout), layout);
   return true;
 }
+
+namespace {
+
+/// A Transpose of the last two axes, once axes of one element are left out and those that stay
+/// neighbors are one; `batch` is 0 for any other.
+struct MatrixTransposition {
+  size_t batch, rows, cols;
+};
+MatrixTransposition AsMatrices(const Shape& shape, const std::vector<int64_t>& perm) {
+  int64_t first[3] = {}, sizes[3] = {};  // of the runs of axes that are left, in the output's order
+  size_t runs = 0;
+  int64_t next = -1;  // the axis that would continue the run
+  for (const int64_t axis : perm) {
+    const int64_t size = shape[static_cast<size_t>(axis)];
+    if (size == 1) continue;
+    while (next >= 0 && next < axis && shape[static_cast<size_t>(next)] == 1) ++next;
+    if (next != axis) {
+      if (runs == 3) return {};
+      first[runs] = axis;
+      sizes[runs++] = 1;
+    }
+    sizes[runs - 1] *= size;
+    next = axis + 1;
+  }
+  const size_t last = runs - 1;
+  if (runs < 2 || first[last] > first[last - 1] || (runs == 3 && first[0] > first[2])) return {};
+  return {static_cast<size_t>(runs == 3 ? sizes[0] : 1), static_cast<size_t>(sizes[last]),
+          static_cast<size_t>(sizes[last - 1])};
+}
+
+}  // namespace
 
 bool LowerTranspose(PlanBuilder& builder, const Node& node) {
   const Value* x = node.inputs[0];
@@ -105,6 +143,12 @@ bool LowerTranspose(PlanBuilder& builder, const Node& node) {
   if (rank > kMaxCopyRank || DTypeBits(x->type.dtype) < 8) return false;
   const int input = builder.In(x);
   const int output = builder.Out(y);
+  const int bits = DTypeBits(x->type.dtype);
+  const auto [batch, rows, cols] = AsMatrices(shape, perm);
+  if (batch > 0 && (bits == 8 || bits == 32)) {
+    AddTransposeStep(builder, node, input, output, batch, rows, cols);
+    return true;
+  }
   auto& step = builder.Add<CopyStep>(node, "strided_copy", {input}, {output});
   const std::vector<ptrdiff_t> from = PhysicalStrides(shape, Layout::kPlain);
   const std::vector<ptrdiff_t> to = PhysicalStrides(y->type.StaticShape(), Layout::kPlain);

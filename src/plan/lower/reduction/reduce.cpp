@@ -20,7 +20,8 @@ struct ReduceName {
 constexpr ReduceName kNames[] = {
     {"ReduceSum", ReduceF32Op::kSum}, {"ReduceMean", ReduceF32Op::kSum},
     {"ReduceL1", ReduceF32Op::kL1},   {"ReduceSumSquare", ReduceF32Op::kSumSquare},
-    {"ReduceMax", ReduceF32Op::kMax}, {"ReduceMin", ReduceF32Op::kMin}};
+    {"ReduceMax", ReduceF32Op::kMax}, {"ReduceMin", ReduceF32Op::kMin},
+    {"ReduceL2", ReduceF32Op::kL2}};
 
 /// The reduced axes, first and one past the last, which must be adjacent.
 struct Axes {

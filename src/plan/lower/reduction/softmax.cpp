@@ -1,4 +1,4 @@
-// Lowers Softmax and LogSoftmax along the last axis.
+// Lowers Softmax and LogSoftmax along the last axis, and along channels that are last in memory.
 #include "kernels/softmax/table.h"
 #include "plan/lower/kernel_step.h"
 #include "plan/lower/parts.h"
@@ -25,15 +25,20 @@ bool LowerSoftmax(PlanBuilder& builder, const Node& node) {
   int64_t cols = 1;
   for (int64_t i = axis; i < rank; ++i) cols *= shape[static_cast<size_t>(i)];
   const bool last = axis == rank - 1 || cols == shape[static_cast<size_t>(axis)];
-  if (!flattened && !last) return false;
+  Layout layout = Layout::kPlain;
+  if (!flattened && !last) {
+    if (axis != 1 || builder.LayoutOf(x) != Layout::kChannelsLast) return false;
+    layout = Layout::kChannelsLast;
+    cols = shape[1];
+  }
   const SoftmaxOp op = fast                    ? SoftmaxOp::kFastSoftmax
                        : node.Is(Op::kSoftmax) ? SoftmaxOp::kSoftmax
                                                : SoftmaxOp::kLogSoftmax;
   const SoftmaxF32Kernel& kernel =
       builder.Choose("softmax_f32", SoftmaxF32Kernels(),
                      [op](const SoftmaxF32Kernel& row) { return row.op == op; });
-  const int input = builder.In(x);
-  const int output = builder.Out(node.outputs[0]);
+  const int input = builder.In(x, layout);
+  const int output = builder.Out(node.outputs[0], layout);
   auto& step = builder.Add<SoftmaxStep>(node, kernel.name, {input}, {output});
   step.run = kernel.run;
   step.may_overwrite = true;
