@@ -86,10 +86,12 @@ val CreateWeightQuantizer(const ModelHandle& model, const val& options) {
   });
 }
 
-val Dynamically(const ModelHandle& model, bool embeddings, bool by_row) {
+val Dynamically(const ModelHandle& model, bool embeddings, bool by_row, int weight_bits) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left, embeddings, by_row);
+    Graph graph = QuantizeDynamically(
+        WithFloats(*model.graph()), &left,
+        {.embeddings = embeddings, .by_row = by_row, .weight_bits = weight_bits});
     return WithLeft(std::move(graph), left);
   });
 }

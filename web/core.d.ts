@@ -291,7 +291,12 @@ export interface Core {
     model: CoreModel,
     options: CoreWeightsOptions,
   ): CoreWeightsCalibrator | Failure;
-  dynamically(model: CoreModel, embeddings: boolean, perToken: boolean): CoreWeights | Failure;
+  dynamically(
+    model: CoreModel,
+    embeddings: boolean,
+    perToken: boolean,
+    weightBits: number,
+  ): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** A float model as a quantized one of which every operator stays in float, for training. */
   floatQuantized(model: CoreModel): CoreQuantized | Failure;

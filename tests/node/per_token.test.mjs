@@ -103,6 +103,12 @@ function difference(wanted, got) {
   return wanted.reduce((worst, x, i) => Math.max(worst, Math.abs(x - got[i])), 0) / most;
 }
 
+/** Signal to noise ratio in dB. */
+function snr(wanted, got) {
+  const energy = (numbers) => numbers.reduce((sum, x) => sum + x * x, 0);
+  return 10 * Math.log10(energy(wanted) / energy(wanted.map((x, i) => x - got[i])));
+}
+
 const cases = {
   'products of opset 13': [products(13), [2, 6, WIDTH], 7],
   'products of opset 18': [products(18), [3, 4, WIDTH], 7],
@@ -166,8 +172,44 @@ test('no row depends on the rows beside it', async () => {
   quantized.dispose();
 });
 
+for (const perToken of [true, false]) {
+  test(`weights of 7 bits, perToken: ${perToken}`, async () => {
+    const model = await parseModel(products(18));
+    const feeds = feedsOf([3, 4, WIDTH]);
+    const float = await answer(model, feeds);
+    const snrOf = async (weightBits) => {
+      const quantized = await quantizeDynamic(model, { perToken, weightBits });
+      const { y } = await answer(quantized, feeds);
+      assert.ok(difference(await ortAnswer(quantized.toOnnx(), feeds), y.data) < 2e-6);
+      quantized.dispose();
+      return snr(float.y.data, y.data);
+    };
+    const [seven, eight] = [await snrOf(7), await snrOf(8)];
+    assert.ok(seven < eight && seven > eight - 6, `${seven} and ${eight} dB`);
+    model.dispose();
+  });
+}
+
+test('weights of 7 bits are codes from -63 to 63', async () => {
+  const model = await parseModel(gemm(false));
+  for (const [weightBits, most] of [
+    [7, 63],
+    [8, 127],
+  ]) {
+    const quantized = await quantizeDynamic(model, { weightBits });
+    const text = quantized.toText({ maxConstantElements: 0 });
+    const [, list] = text.match(/%w_q: int8\[48, 21\] = \{([^}]*)\}/);
+    assert.equal(Math.max(...list.split(',').map((code) => Math.abs(Number(code)))), most);
+    quantized.dispose();
+  }
+  model.dispose();
+});
+
 test('the options are checked', async () => {
   const model = await parseModel(gemm(false));
+  for (const weightBits of [6, 9, 7.5, '8']) {
+    await assert.rejects(quantizeDynamic(model, { weightBits }), isError('INVALID_ARGUMENT'));
+  }
   await assert.rejects(quantizeDynamic(model, { perToken: 1 }), isError('INVALID_ARGUMENT'));
   await assert.rejects(quantizeDynamic(model, { perRow: true }), isError('INVALID_ARGUMENT'));
   model.dispose();

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/error.h"
+#include "base/str_cat.h"
 #include "numeric/row_codes.h"
 #include "quant/graph/prepare.h"
 #include "quant/weights/products.h"
@@ -13,10 +15,10 @@
 namespace requant {
 namespace {
 
-/// Quantizes to 8 bits with one scale per column, in ONNX's order of a matrix: int8 [parts, k, n]
-/// and scales [parts, n]; an ordinary product has no dimension for parts. `parts` is the number of
-/// matrices whose columns are side by side.
-std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
+/// Quantizes to `bits` (7 or 8) with one scale per column, in ONNX's order of a matrix: int8
+/// [parts, k, n] and scales [parts, n]; an ordinary product has no dimension for parts. `parts` is
+/// the number of matrices whose columns are side by side.
+std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts, int bits = 8) {
   const int64_t n = p.n / parts;
   const bool one = !p.recurrent;
   Tensor codes(DType::kInt8, one ? Shape{p.k, n} : Shape{parts, p.k, n});
@@ -26,11 +28,12 @@ std::pair<Tensor, Tensor> Columns(const Product& p, int64_t parts) {
     for (int64_t k = 0; k < p.k; ++k) {
       largest = std::max(largest, std::fabs(p.weights[column * p.n_step + k * p.k_step]));
     }
-    const float s = largest > 0 && std::isfinite(largest) ? largest / 127 : 1;
+    const float most = bits == 7 ? 63 : 127;
+    const float s = largest > 0 && std::isfinite(largest) ? largest / most : 1;
     scales.data<float>()[column] = s;
     for (int64_t k = 0; k < p.k; ++k) {
       codes.data<int8_t>()[(column / n * p.k + k) * n + column % n] =
-          static_cast<int8_t>(Code(p, column, k, s, 8));
+          static_cast<int8_t>(Code(p, column, k, s, bits));
     }
   }
   return {std::move(codes), std::move(scales)};
@@ -102,7 +105,7 @@ struct Shared {
 };
 
 /// Replaces a product by one of integers, with one scale for all of its activations.
-void Dynamic(BodyScope& scope, const Product& p, Shared& shared) {
+void Dynamic(BodyScope& scope, const Product& p, int bits, Shared& shared) {
   Graph& graph = scope.graph();
   Value* x = p.node->inputs[0];
   std::vector<Value*>& parts = shared.codes[x];
@@ -117,7 +120,8 @@ void Dynamic(BodyScope& scope, const Product& p, Shared& shared) {
   }
   const std::string& name = p.node->name;
   const auto& shape = p.node->outputs[0]->type.shape;
-  const auto [codes, scale] = DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1); });
+  const auto [codes, scale] =
+      DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1, bits); });
   Value* sum =
       graph.AddOp("MatMulInteger", "", {parts[0], codes, parts[2]}, scope.FreeName(name + "_sum"),
                   {DType::kInt32, shape}, {}, name + "_integer");
@@ -207,14 +211,15 @@ std::vector<Value*> RowCodes(BodyScope& scope, Shared& shared, Value* x) {
 }
 
 /// Replaces a product by one of integers, with a scale for every row of its activations.
-void DynamicByRow(BodyScope& scope, const Product& p, Shared& shared) {
+void DynamicByRow(BodyScope& scope, const Product& p, int bits, Shared& shared) {
   constexpr DType kInteger = DType::kInt32, kFloat = DType::kFloat32;
   Value* x = p.node->inputs[0];
   std::vector<Value*>& parts = shared.codes[x];
   if (parts.empty()) parts = RowCodes(scope, shared, x);
-  const auto [codes, scale] = DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1); });
+  const auto [codes, scale] =
+      DerivePair(scope, p, "_q", "_scale", [&] { return Columns(p, 1, bits); });
   Value* columns = scope.Derive(p.value(), StrCat("_column_sums", p.order()),
-                                [&] { return ColumnSums(Columns(p, 1).first); });
+                                [&] { return ColumnSums(Columns(p, 1, bits).first); });
   Chain chain(scope, shared, p.node->name);
   const auto& shape = p.node->outputs[0]->type.shape;
   Value* sum = chain.Add("MatMulInteger", {parts[0], codes}, "sum", kInteger, shape);
@@ -226,11 +231,6 @@ void DynamicByRow(BodyScope& scope, const Product& p, Shared& shared) {
   Value* product = chain.Add("Mul", {scaled, parts[1]}, "product", kFloat, shape);
   Replace(scope.graph(), p.node, AddBias(scope.graph(), *p.node, product));
 }
-
-struct DynamicForm {
-  bool embeddings = true;
-  bool by_row = false;  // a scale for every row of activations
-};
 
 /// `done`, if given, collects the paths of the operators that get integers.
 void QuantizeDynamicallyIn(BodyScope& scope, const DynamicForm& form,
@@ -256,7 +256,7 @@ void QuantizeDynamicallyIn(BodyScope& scope, const DynamicForm& form,
     if (p.recurrent) {
       Recurrent(scope, p, products[++i]);
     } else {
-      (form.by_row ? DynamicByRow : Dynamic)(scope, p, shared);
+      (form.by_row ? DynamicByRow : Dynamic)(scope, p, form.weight_bits, shared);
     }
   }
   scope.graph().RemoveUnusedValues();
@@ -265,13 +265,18 @@ void QuantizeDynamicallyIn(BodyScope& scope, const DynamicForm& form,
 
 }  // namespace
 
-Graph QuantizeDynamically(const Graph& source, FloatWeights* left, bool embeddings, bool by_row) {
+Graph QuantizeDynamically(const Graph& source, FloatWeights* left, const DynamicForm& form) {
+  if (form.weight_bits != 7 && form.weight_bits != 8) {
+    Fail(ErrorCode::kInvalidArgument, StrCat("weights of ", form.weight_bits, " bits"),
+         {.hint = "products with ranges measured at run time have weights of 7 or 8 bits; "
+                  "quantizeWeights() takes fewer"});
+  }
   Graph graph = source.Clone();
   RefreshTypes(graph);
   RaiseOpset(graph);
   BodyScope scope(graph);
-  if (left) ListFloat(scope, true, *left, nullptr, embeddings);
-  QuantizeDynamicallyIn(scope, {embeddings, by_row});
+  if (left) ListFloat(scope, true, *left, nullptr, form.embeddings);
+  QuantizeDynamicallyIn(scope, form);
   return graph;
 }
 
@@ -280,7 +285,7 @@ void QuantizeBodiesDynamically(Graph& graph, const KeepsFloat& keep, FloatWeight
   BodyScope scope(graph);
   scope.ForEachBody([&](BodyScope& body) {
     ListFloat(body, true, left, keep, embeddings);
-    QuantizeDynamicallyIn(body, {embeddings, true}, keep, &quantized);
+    QuantizeDynamicallyIn(body, {.embeddings = embeddings, .by_row = true}, keep, &quantized);
   });
   graph.RemoveUnusedValues();
 }

@@ -72,12 +72,20 @@ void CheckWeightOnlyOptions(const WeightOnlyOptions& options);
 
 /// Turns MatMul and Gemm with constant weights into DynamicQuantizeLinear, MatMulInteger and a
 /// product of scales; weights are symmetric int8 per column. LSTM becomes com.microsoft's
-/// DynamicQuantizeLSTM; GRU and RNN, which have no such operator, get int8 weights. With
-/// `embeddings` tables of rows get 8 bits (QuantizeTables). With `by_row` every row of activations
-/// has its own scale and zero point, by operators that any engine runs (passes/fuse/
-/// fuse_row_codes.cpp). Bodies and `left` are as in QuantizeWeightsOnly.
-Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr, bool embeddings = true,
-                          bool by_row = false);
+/// DynamicQuantizeLSTM; GRU and RNN, which have no such operator, get int8 weights. Bodies and
+/// `left` are as in QuantizeWeightsOnly. Throws kInvalidArgument for other weight_bits than 7
+/// and 8.
+struct DynamicForm {
+  bool embeddings = true;  // tables of rows get 8 bits (QuantizeTables)
+  /// Every row of activations has its own scale and zero point, by operators that any engine runs
+  /// (passes/fuse/fuse_row_codes.cpp).
+  bool by_row = false;
+  /// With 7, weights of products are codes from -63 to 63, which processors without products of
+  /// whole bytes multiply faster (kernels/conv/dot8/vector_dot7.cpp).
+  int weight_bits = 8;
+};
+Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr,
+                          const DynamicForm& form = {});
 
 /// Whether the operator with this path (BodyScope::PathOf) stays in float.
 using KeepsFloat = std::function<bool(const std::string& path)>;
