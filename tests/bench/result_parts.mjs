@@ -11,6 +11,7 @@ import {
   graphTables,
   latencyTables,
   memoryTables,
+  operatorTables,
   shareTables,
   subnetworkTables,
   threadTables,
@@ -141,6 +142,14 @@ export const PARTS = [
     args: ({ rounds }) => ['--rounds', rounds],
     ownFiles: true,
     tables: subnetworkTables,
+  },
+  {
+    name: 'operators',
+    title: 'Single operators',
+    script: 'operators.mjs',
+    args: ({ rounds }) => ['--rounds', rounds],
+    ownFiles: true,
+    tables: operatorTables,
   },
   {
     name: 'foreign',

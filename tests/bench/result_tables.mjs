@@ -332,3 +332,34 @@ export function subnetworkTables({ cases, rounds }) {
     },
   ];
 }
+
+/** Operators below this ratio have a row of their own. */
+const SLOWER = 0.9;
+
+export function operatorTables({ cases, rounds }) {
+  const all = Object.entries(cases);
+  const kinds = [...new Set(all.map(([, { kind }]) => kind))];
+  const sorted = (rows) => rows.toSorted((a, b) => a[1].ratio.median - b[1].ratio.median);
+  const cell = ([name, { ratio: of }]) => `${of.median.toFixed(2)} (${name})`;
+  return [
+    {
+      text: `Single operators, how many times as fast as onnxruntime-web's, median of ${rounds} rounds, one thread:`,
+      header: ['kind', 'operators', 'least', 'median', 'most'],
+      rows: kinds.map((kind) => {
+        const rows = sorted(all.filter(([, one]) => one.kind === kind));
+        const middle = rows[rows.length >> 1][1].ratio.median.toFixed(2);
+        return [kind, String(rows.length), cell(rows[0]), middle, cell(rows.at(-1))];
+      }),
+    },
+    {
+      text: `Those below ${SLOWER}; milliseconds:`,
+      header: ['operator', 'requant', 'onnxruntime-web', 'times as fast'],
+      rows: sorted(all.filter(([, one]) => one.ratio.median < SLOWER)).map(([name, one]) => [
+        name,
+        ms(one.times.float),
+        ms(one.times['ort float']),
+        ratio(one.ratio),
+      ]),
+    },
+  ];
+}
