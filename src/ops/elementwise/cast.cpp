@@ -26,17 +26,6 @@ Carrier CarrierOf(DType dtype) {
   return dtype == DType::kUint64 ? Carrier::kUnsigned : Carrier::kSigned;
 }
 
-template <typename To, typename From>
-To Saturate(From value, To lowest, To highest) {
-  if constexpr (std::is_floating_point_v<From>) {
-    if (std::isnan(value)) return 0;
-    // 2^64 and 2^63 are not below the limits as doubles, hence the >=.
-    if (value <= static_cast<From>(lowest)) return lowest;
-    if (value >= static_cast<From>(highest)) return highest;
-  }
-  return static_cast<To>(value);
-}
-
 /// A float that rounds to fewer bits as the value does.
 float ToOddFloat(double value) { return RoundToOdd(value); }
 float ToOddFloat(uint64_t value) {

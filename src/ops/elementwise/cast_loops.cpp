@@ -6,30 +6,19 @@
 namespace requant {
 namespace {
 
-/// A float as an integer: truncated, at the ends of the type beyond them, 0 for NaN. `kPast` is the
-/// first float past the greatest integer, a power of two.
+/// Saturate() of a float, by the instructions of WebAssembly that do the same.
 template <typename To>
 inline __attribute__((always_inline)) To Truncated(float x) {
-  constexpr auto kLeast = static_cast<float>(std::numeric_limits<To>::min());
-  constexpr To kHalf = std::numeric_limits<To>::max() / 2 + 1;
-  constexpr float kPast = 2 * static_cast<float>(kHalf);
+  constexpr To kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
 #ifdef __wasm__
-  // The instructions of WebAssembly saturate, and make 0 of NaN.
   if constexpr (sizeof(To) == 8) return __builtin_wasm_trunc_saturate_s_i64_f32(x);
-  if constexpr (sizeof(To) == 4) return __builtin_wasm_trunc_saturate_s_i32_f32(x);
+  const int32_t n = __builtin_wasm_trunc_saturate_s_i32_f32(x);
+  if constexpr (sizeof(To) == 4) return n;
+  const int32_t low = n > kLow ? n : kLow;
+  return static_cast<To>(low < kHigh ? low : kHigh);
+#else
+  return Saturate<To>(double{x}, kLow, kHigh);
 #endif
-  if constexpr (sizeof(To) < 4) {
-    constexpr int32_t kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
-    const auto n = Truncated<int32_t>(x);
-    const int32_t low = n > kLow ? n : kLow;
-    return static_cast<To>(low < kHigh ? low : kHigh);
-  } else {
-    const bool inside = x > kLeast && x < kPast;
-    const To ends = x >= kPast    ? std::numeric_limits<To>::max()
-                    : x <= kLeast ? std::numeric_limits<To>::min()
-                                  : To{0};
-    return inside ? static_cast<To>(x) : ends;
-  }
 }
 
 template <typename From, typename To>
