@@ -9,7 +9,7 @@ const SCORES = [1, 12, 128, 128];
 const IMAGE = [1, 32, 64, 64];
 
 const list = (numbers) => `[${numbers.join(', ')}]`;
-const sizeOf = (dims) => dims.reduce((a, b) => a * b, 1);
+export const sizeOf = (dims) => dims.reduce((a, b) => a * b, 1);
 const constant = (name, type, dims, numbers) =>
   `const %${name}: ${type}${list(dims)} = {${[...numbers].join(', ')}}`;
 const ints = (name, ...numbers) => constant(name, 'int64', [numbers.length], numbers);
@@ -200,5 +200,3 @@ export const CASES = [
   ...MOVES,
   ...OTHERS,
 ];
-
-export { sizeOf };
