@@ -4,6 +4,7 @@
 
 #include "quantized_handle.h"
 #include "read_option.h"
+#include "threads.h"
 
 namespace requant::bindings {
 namespace {
@@ -14,6 +15,7 @@ TrainOptions ReadTrainOptions(const val& options) {
   TrainOptions out;
 #define REQUANT_TRAIN_OPTION(type, field, name, standard) ReadRow(options, name, out.field);
 #include "api/train_options.inc"
+  out.runner = Threads();
   return out;
 }
 

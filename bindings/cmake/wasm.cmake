@@ -53,6 +53,9 @@ set(module_options --generate-global-effects -Os --converge --dae-optimizing --a
 # --- The core ------------------------------------------------------------------------------------
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS src/*.cpp bindings/*.cpp)
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS src/kernels/vector*.cpp)
+# The kernels of the tools are part of the core. Threads get them with the other kernels.
+file(GLOB late_kernel_sources CONFIGURE_DEPENDS src/gradient/*.cpp)
+list(FILTER late_kernel_sources EXCLUDE REGEX "late_functions")
 if(kernel_sources)
   list(REMOVE_ITEM core_sources ${kernel_sources})
 endif()
@@ -120,7 +123,7 @@ endfunction()
 set(recover src/quant/recover)
 set(observers src/quant/observers)
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
-optimize_sources(${simulator_sources} ${recover}/learn/soft_rounding.cpp
+optimize_sources(${simulator_sources} ${late_kernel_sources} ${recover}/learn/soft_rounding.cpp
   ${recover}/weights/round_weights.cpp ${observers}/histogram.cpp ${observers}/kl.cpp
   ${observers}/moments.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/grid/lattice.cpp
@@ -284,8 +287,10 @@ foreach(variant simd128 relaxed)
   endif()
   set(objects)
   set(low_bits_objects)
-  foreach(source IN LISTS kernel_sources)
-    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR}/src/kernels ${source})
+  set(late_objects)
+  foreach(source IN LISTS kernel_sources late_kernel_sources)
+    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR}/src ${source})
+    string(REGEX REPLACE "^kernels/" "" relative ${relative})
     string(REPLACE "/" "_" object ${relative})
     # Unrolling by the compiler beyond RQ_UNROLL adds a fifth to all kernels and makes only few
     # faster, as measured.
@@ -301,6 +306,9 @@ foreach(variant simd128 relaxed)
         set(list low_bits_objects)
       endif()
     endforeach()
+    if(source IN_LIST late_kernel_sources)
+      set(list late_objects)
+    endif()
     list(APPEND ${list} ${object})
     add_custom_command(
       OUTPUT ${object}
@@ -327,7 +335,7 @@ foreach(variant simd128 relaxed)
   set(all_kernels ${PROJECT_BINARY_DIR}/all-kernels-${variant}.wasm)
   set(${kernels}_objects ${objects})
   set(${low_bits}_objects ${low_bits_objects} --start-lib ${objects} --end-lib)
-  set(${all_kernels}_objects ${objects} ${low_bits_objects})
+  set(${all_kernels}_objects ${objects} ${low_bits_objects} ${late_objects})
   set(result ${dist}/requant-${variant}.wasm)
   if(objects)
     foreach(module ${kernels} ${low_bits} ${all_kernels})
@@ -347,8 +355,8 @@ foreach(variant simd128 relaxed)
         COMMAND ${wasm_opt} ${variant_features} ${level} --one-caller-inline-max-function-size 30
                 --remove-unused-module-elements ${linked}.linked -o ${linked}.slim
         COMMAND ${REQUANT_NODE} ${module_scripts}/check_kernels.mjs --nm ${REQUANT_NM}
-                ${linked}.slim ${module} ${objects} ${low_bits_objects}
-        DEPENDS ${objects} ${low_bits_objects} ${module_scripts}/check_kernels.mjs
+                ${linked}.slim ${module} ${objects} ${low_bits_objects} ${late_objects}
+        DEPENDS ${objects} ${low_bits_objects} ${late_objects} ${module_scripts}/check_kernels.mjs
                 ${module_scripts}/binaryen.mjs
         COMMENT "Kernel module ${name}"
         VERBATIM)

@@ -1,5 +1,6 @@
 #include "kernels/entry.h"
 
+#include "gradient/late_functions.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/elementwise/kernel.h"
@@ -25,6 +26,12 @@ struct Caller<kKernel> {
   static void Call(const void* params) { kKernel(static_cast<const Params*>(params)); }
 };
 
+/// Calls a kernel of the tools.
+template <typename Params, const LateFunction<void(const Params*)>& kKernel>
+void CallLate(const void* params) {
+  kKernel(static_cast<const Params*>(params));
+}
+
 }  // namespace
 
 // clang-format off
@@ -33,11 +40,15 @@ struct Caller<kKernel> {
 #define ENTRY_LOW_BITS(kernel) ENTRY_VECTOR(kernel)
 #define ENTRY_ONE_THREAD(kernel)
 #define ENTRY_AGAIN(kernel)
-#define ROW(linkage, run, ...) ENTRY_##linkage(run)
 // clang-format on
 
 std::span<const KernelEntry> KernelEntries() {
   static const KernelEntry kEntries[] = {
+#define ROW(number, run, Params) \
+  {#run, CallLate<gradient::Params, gradient::number##Late>, nullptr},
+#include "gradient/kernels.inc"
+#undef ROW
+#define ROW(linkage, run, ...) ENTRY_##linkage(run)
 #include "kernels/conv/conv_f32.inc"
 #include "kernels/conv/conv_q8.inc"
 #include "kernels/dwconv/dwconv_f32.inc"

@@ -9,7 +9,7 @@ namespace requant {
 struct KernelEntry {
   const char* name;  ///< the name under which the kernel module exports it
   void (*run)(const void* params);
-  void (*function)();  ///< the kernel itself, compared but never called
+  void (*function)();  ///< the kernel itself, compared but never called; null in the tools
 };
 
 /// Lists every vector kernel that computes a range of its output.

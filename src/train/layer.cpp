@@ -33,12 +33,14 @@ void ForRuns(const WeightMatrix& view, const Body& body) {
 
 TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
                        TensorQuantizationConfig* weight_config,
-                       const TensorQuantizationConfig* bias_config, const TrainOptions& options)
+                       const TensorQuantizationConfig* bias_config, const TrainOptions& options,
+                       std::shared_ptr<BatchRunner> runner)
     : options_(options),
       model_weights_(node.inputs[1]->constant),
       config_(weight_config),
-      math_(node, op.rule),
+      math_(node, op.rule, std::move(runner)),
       wants_norm_(options.batch_norm && op.rule == QuantRule::kConv) {
+  math_.FilterMinimally();
   weights_.assign(model_weights_.data<float>(),
                   model_weights_.data<float>() + model_weights_.count());
   const int bias_slot = BiasSlot(node, op.rule);
@@ -242,23 +244,18 @@ void TrainLayer::QuantizeWeights() {
 }
 
 std::vector<Tensor> TrainLayer::Forward(std::span<const Tensor> x) {
-  std::vector<Tensor> out;
   const std::vector<float> none;
   if (FoldsByBatch()) {
-    plain_.clear();
-    for (const Tensor& sample : x) plain_.push_back(math_.Forward(sample, weights_.data(), none));
+    plain_ = math_.Forward(x, weights_.data(), none);
     norm_->FollowBatch(plain_);
     PlaceWeights();
     std::vector<float> bias;
     for (int64_t row = 0; row < math_.view().rows; ++row) {
       bias.push_back(norm_->Bias(static_cast<size_t>(row)));
     }
-    for (const Tensor& sample : x) out.push_back(math_.Forward(sample, used_.data(), bias));
-    return out;
+    return math_.Forward(x, used_.data(), bias);
   }
-  for (const Tensor& sample : x) {
-    out.push_back(math_.Forward(sample, used_.data(), norm_ ? none : bias_));
-  }
+  std::vector<Tensor> out = math_.Forward(x, used_.data(), norm_ ? none : bias_);
   if (!norm_) return out;
   plain_ = std::move(out);
   return norm_->Forward(plain_);
@@ -274,11 +271,8 @@ std::vector<Tensor> TrainLayer::Backward(std::span<const Tensor> x, std::span<co
     dy = of_plain;
   }
   float* bias_gradient = norm_ || bias_.empty() ? nullptr : bias_gradient_.data();
-  std::vector<Tensor> out(x.size());
-  for (size_t sample = 0; sample < x.size(); ++sample) {
-    math_.Backward(x[sample], used_.data(), dy[sample], weight_gradient_.data(), bias_gradient,
-                   x_wanted ? &out[sample] : nullptr);
-  }
+  std::vector<Tensor> out(x_wanted ? x.size() : 0);
+  math_.Backward(x, used_.data(), dy, weight_gradient_.data(), bias_gradient, out);
   if (by_batch) StatisticsBackward(x, dy, out, x_wanted);
   return out;
 }
@@ -316,13 +310,10 @@ void TrainLayer::StatisticsBackward(std::span<const Tensor> x, std::span<const T
   FactorBackward();
   const std::vector<Tensor> du = norm_->StatisticsBackward(plain_, of_factor, of_bias);
   plain_.clear();
-  for (size_t sample = 0; sample < x.size(); ++sample) {
-    Tensor more;
-    math_.Backward(x[sample], weights_.data(), du[sample], weight_gradient_.data(), nullptr,
-                   x_wanted ? &more : nullptr);
-    if (!x_wanted) continue;
-    auto* to = dx[sample].data<float>();
-    for (int64_t i = 0; i < more.count(); ++i) to[i] += more.data<float>()[i];
+  std::vector<Tensor> more(x_wanted ? x.size() : 0);
+  math_.Backward(x, weights_.data(), du, weight_gradient_.data(), nullptr, more);
+  for (size_t sample = 0; sample < more.size(); ++sample) {
+    AddGradient(more[sample].data<float>(), 1, more[sample].count(), dx[sample].data<float>());
   }
 }
 

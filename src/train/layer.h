@@ -19,7 +19,7 @@ class TrainLayer {
   /// is nullptr if the weights stay float, `bias_config` if there is no bias.
   TrainLayer(const Node& node, const OperatorQuantization& op,
              TensorQuantizationConfig* weight_config, const TensorQuantizationConfig* bias_config,
-             const TrainOptions& options);
+             const TrainOptions& options, std::shared_ptr<BatchRunner> runner = nullptr);
 
   /// Takes the float layer's outputs for a measured batch. Call it before training.
   void Measure(std::span<const Tensor> float_outputs);

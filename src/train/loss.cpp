@@ -39,11 +39,16 @@ std::vector<const Value*> LossEnds(const Graph& graph) {
   return ends;
 }
 
+bool NeedsFloat(const TrainOptions& options, int64_t label) {
+  return options.loss != TrainLoss::kScores || label < 0 || options.label_share < 1;
+}
+
 LossParts LossOf(const TrainOptions& options, const Tensor& got, const Tensor& wanted,
                  int64_t label, float weight, Tensor& gradient) {
   gradient = Tensor(DType::kFloat32, got.shape());
   auto* to = gradient.data<float>();
-  const float *y = got.data<float>(), *target = wanted.data<float>();
+  const auto* y = got.data<float>();
+  const float* target = wanted.empty() ? nullptr : wanted.data<float>();
   const bool scores = got.rank() >= 2 && got.shape().back() > 1 && got.count() > 0;
   LossParts parts;
   if (options.loss == TrainLoss::kScores && scores) {
@@ -60,7 +65,8 @@ LossParts LossOf(const TrainOptions& options, const Tensor& got, const Tensor& w
     std::vector<double> p, t;
     for (int64_t begin = 0; begin < got.count(); begin += classes) {
       Softmax(y + begin, classes, p);
-      Softmax(target + begin, classes, t);
+      t.assign(p.size(), 0);
+      if (share < 1) Softmax(target + begin, classes, t);
       for (size_t i = 0; i < p.size(); ++i) {
         const double hit = labelled && static_cast<int64_t>(i) == label ? 1 : 0;
         const double aim = share * hit + (1 - share) * t[i];

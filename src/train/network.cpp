@@ -23,11 +23,16 @@ bool IsPlain(const TensorQuantizationConfig& config) {
 
 TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
                            const TrainOptions& options, const std::vector<const Value*>& ends)
-    : record_(record), options_(options), simulator_(graph, record), gradients_of_(graph) {
+    : record_(record),
+      options_(options),
+      runner_(std::make_shared<BatchRunner>(options.runner)),
+      simulator_(graph, record, runner_),
+      gradients_of_(graph) {
   // Constants of a decomposed normalization are no weights.
   const std::set<const Node*> statistics = FindStatistics(graph, ShapeOrIndexValues(graph));
   for (const Node* node : simulator_.nodes()) {
     if (simulator_.Math(node) == nullptr) continue;
+    simulator_.Math(node)->FilterMinimally();
     const OperatorQuantization& op = record.operators.at(node->name);
     if (!op.quantized && statistics.contains(node)) continue;
     const auto config_of = [&](int slot) -> TensorQuantizationConfig* {
@@ -38,7 +43,7 @@ TrainNetwork::TrainNetwork(const Graph& graph, QuantizationRecord& record,
     const bool on_grid = op.quantized && simulator_.WeightsAreOnGrid(*node);
     layers_[node] = std::make_unique<TrainLayer>(
         *node, op, on_grid ? config_of(WeightSlot(*node, op.rule)) : nullptr,
-        config_of(BiasSlot(*node, op.rule)), options);
+        config_of(BiasSlot(*node, op.rule)), options, runner_);
   }
   FindLearners(ends);
   PlanScales();
@@ -109,6 +114,14 @@ void TrainNetwork::PlanScales() {
       if (node->outputs[slot]) plan(simulator_.WriteConfig(*node, slot), reached_.contains(node));
     }
   }
+}
+
+std::vector<Tensor> TrainNetwork::FloatOutputs(const Node& layer, std::vector<Values>& samples) {
+  std::vector<Tensor> x;
+  for (const Values& values : samples) x.push_back(values.at(layer.inputs[0]));
+  std::vector<Tensor> out = simulator_.EvaluateLayer(layer, x);
+  for (size_t i = 0; i < out.size(); ++i) samples[i][layer.outputs[0]] = out[i];
+  return out;
 }
 
 void TrainNetwork::Begin(std::vector<Values> samples) {

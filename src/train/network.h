@@ -28,6 +28,8 @@ class TrainNetwork {
   /// Layers that no gradient reaches, each with the operator that stops it, by name.
   const std::map<std::string, std::string>& unreached() const { return unreached_; }
   Simulator& simulator() { return simulator_; }
+  /// Runs a layer in float on the values of every sample, and adds its outputs to them.
+  std::vector<Tensor> FloatOutputs(const Node& layer, std::vector<Values>& samples);
 
   void Begin(std::vector<Values> samples);
   /// Runs node `at` for all samples. Call it for all nodes in order.
@@ -68,6 +70,7 @@ class TrainNetwork {
 
   QuantizationRecord& record_;
   const TrainOptions& options_;
+  std::shared_ptr<BatchRunner> runner_;
   Simulator simulator_;
   OperatorGradients gradients_of_;
   std::map<const Node*, std::unique_ptr<TrainLayer>> layers_;

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/parallel.h"
+
 namespace requant {
 
 enum class TrainOptimizer : uint8_t {
@@ -41,6 +43,8 @@ bool ParseName(std::string_view name, TrainFold* fold);
 
 /// The options of a Trainer; options.inc says what they mean.
 struct TrainOptions {
+  /// Threads, which outlive the Trainer; null: one. Results have the same bits with any number.
+  ParallelRunner* runner = nullptr;
 #define REQUANT_TRAIN_OPTION(type, field, name, standard) type field = standard;
 #include "train/options.inc"
 };

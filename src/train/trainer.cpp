@@ -86,6 +86,7 @@ struct Trainer::Impl {
   /// Whether the first batches are still measured, before any learning.
   bool starting() const { return batches < options.measured_batches; }
   void EndBatch(double rate);
+  bool NeedsFloat() const;
   void AdvanceFloat(size_t at);
   void StartBackward();
 };
@@ -124,19 +125,29 @@ void Trainer::Add(const TensorMap& feeds, int64_t label) {
   impl.labels.push_back(label);
 }
 
+/// Whether the float network has to run: its layers are measured first, and it is what a sample
+/// without a label learns from. Outputs that are no scores never have labels.
+bool Trainer::Impl::NeedsFloat() const {
+  const auto& shape = ends[0]->type.shape;
+  const bool scores = ends.size() == 1 && shape && shape->size() >= 2 && shape->back().value > 1;
+  return starting() || !scores || std::any_of(labels.begin(), labels.end(), [&](int64_t label) {
+           return requant::NeedsFloat(options, label);
+         });
+}
+
 /// Runs the float network, whose outputs are the targets of the quantized one.
 void Trainer::Impl::AdvanceFloat(size_t at) {
   if (at == 0) float_values = samples;
   Simulator& simulator = network->simulator();
   const auto layer = network->layers().find(simulator.nodes()[at]);
-  std::vector<Tensor> outputs;
-  for (Values& values : float_values) {
-    simulator.Run(values, SimMode::kFloat, at, at + 1, false);
-    if (starting() && layer != network->layers().end()) {
-      outputs.push_back(values.at(layer->first->outputs[0]));
+  if (layer != network->layers().end()) {
+    const std::vector<Tensor> outputs = network->FloatOutputs(*layer->first, float_values);
+    if (starting()) layer->second->Measure(outputs);
+  } else {
+    for (Values& values : float_values) {
+      simulator.Run(values, SimMode::kFloat, at, at + 1, false);
     }
   }
-  if (!outputs.empty()) layer->second->Measure(outputs);
   for (Values& values : float_values) {
     std::vector<std::pair<const Value*, Tensor>> kept;
     for (const Value* end : ends) {
@@ -154,7 +165,8 @@ void Trainer::Impl::StartBackward() {
     for (size_t end = 0; end < ends.size(); ++end) {
       Tensor gradient;
       const LossParts parts =
-          LossOf(options, network->Get(sample, ends[end]), float_values[sample].at(ends[end]),
+          LossOf(options, network->Get(sample, ends[end]),
+                 float_values.empty() ? Tensor() : float_values[sample].at(ends[end]),
                  end == 0 ? labels[sample] : -1, weight, gradient);
       result.loss += parts.loss * static_cast<double>(weight);
       result.correct += parts.correct;
@@ -187,8 +199,11 @@ TrainProgress Trainer::Advance(double rate) {
   }
   const size_t nodes = impl.network->size();
   const size_t total = (impl.measuring() ? 2 : 3) * nodes;
+  if (impl.position == 0) {
+    impl.result = {};
+    if (!impl.NeedsFloat()) impl.position = nodes;
+  }
   const size_t at = impl.position++;
-  if (at == 0) impl.result = {};
   if (at < nodes) {
     impl.AdvanceFloat(at);
   } else if (at < 2 * nodes) {

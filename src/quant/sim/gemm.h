@@ -12,7 +12,7 @@ struct MatrixView {
 };
 
 /// c (rows x columns, row-major, rows c_step apart) = a (rows x depth) * b (depth x columns), or +=
-/// with `add`. Uses plain 128-bit vectors, for the quantizer's own forward and backward passes.
+/// with `add`, on one thread (gradient/gemm.h).
 void Gemm(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b,
           float* c, int64_t c_step, bool add);
 

@@ -4,26 +4,61 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "gradient/gemm.h"
 #include "ops/convolution/convolve.h"
 #include "ops/infer_util.h"
 #include "quant/sim/gemm.h"
-#include "quant/sim/windows.h"
 
 namespace requant {
 
-LayerMath::LayerMath(const Node& node, QuantRule rule)
+using gradient::ConvolutionParams;
+using gradient::ProductParams;
+using gradient::Unfold;
+
+namespace {
+
+std::vector<const float*> Addresses(std::span<const Tensor> samples) {
+  std::vector<const float*> out;
+  for (const Tensor& sample : samples) out.push_back(sample.data<float>());
+  return out;
+}
+
+std::vector<float*> Targets(std::span<Tensor> samples) {
+  std::vector<float*> out;
+  for (Tensor& sample : samples) out.push_back(sample.data<float>());
+  return out;
+}
+
+void AddTo(float number, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] += number;
+}
+
+/// Calls body(first, count) for every run of samples of one shape.
+template <typename Body>
+void ForShapes(std::span<const Tensor> samples, const Body& body) {
+  for (size_t first = 0, end = 1; first < samples.size(); first = end++) {
+    while (end < samples.size() && samples[end].shape() == samples[first].shape()) ++end;
+    body(first, end - first);
+  }
+}
+
+}  // namespace
+
+LayerMath::LayerMath(const Node& node, QuantRule rule, std::shared_ptr<BatchRunner> runner)
     : node_(node),
       rule_(rule),
       view_(ViewWeights(node, rule)),
-      transposed_(node.Is(Op::kConvTranspose)) {}
+      transposed_(node.Is(Op::kConvTranspose)),
+      runner_(runner ? std::move(runner) : std::make_shared<BatchRunner>()) {}
 
-Windows LayerMath::WindowsOf(const Tensor& x) const {
+gradient::Windows LayerMath::WindowsOf(const Tensor& x) const {
   Windows windows;
   const Shape& weights = node_.inputs[1]->constant.shape();
   const size_t spatial = weights.size() - 2;
-  windows.channels = view_.k / view_.taps;
-  if (x.rank() != static_cast<int64_t>(weights.size()) ||
-      x.dim(1) != windows.channels * view_.groups || spatial > 3) {
+  const int64_t channels = view_.k / view_.taps;
+  windows.channels = transposed_ ? view_.rows_per_group() : channels;
+  if (x.rank() != static_cast<int64_t>(weights.size()) || x.dim(1) != channels * view_.groups ||
+      spatial > 3) {
     Fail(ErrorCode::kShapeMismatch,
          StrCat("the layer cannot take a tensor of ", ShapeToString(x.shape())),
          {.node = node_.name});
@@ -69,54 +104,121 @@ Shape LayerMath::OutputShape(const Tensor& x, const Windows& windows) const {
   return shape;
 }
 
-Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vector<float>& bias) {
-  const float* data = x.data<float>();
-  if (rule_ != QuantRule::kConv) {
-    Shape shape = x.shape();
-    if (shape.empty() || shape.back() != view_.k) {
+std::vector<Tensor> LayerMath::Forward(std::span<const Tensor> x, const float* weights,
+                                       const std::vector<float>& bias) {
+  std::vector<Tensor> out;
+  ForShapes(x, [&](size_t first, size_t count) {
+    const Tensor& sample = x[first];
+    Shape shape = sample.shape();
+    if (rule_ == QuantRule::kConv) {
+      shape = OutputShape(sample, WindowsOf(sample));
+    } else if (shape.empty() || shape.back() != view_.k) {
       Fail(ErrorCode::kShapeMismatch, "the layer cannot take such rows", {.node = node_.name});
+    } else {
+      shape.back() = view_.rows;
     }
-    shape.back() = view_.rows;
-    Tensor y(DType::kFloat32, shape);
-    const int64_t count = view_.k == 0 ? 0 : x.count() / view_.k;
-    auto* out = y.data<float>();
-    for (int64_t i = 0; i < y.count() && !bias.empty(); ++i) {
+    for (size_t i = 0; i < count; ++i) out.emplace_back(DType::kFloat32, shape);
+    ForwardSame(x.subspan(first, count), weights, bias, std::span(out).subspan(first, count));
+  });
+  return out;
+}
+
+Tensor LayerMath::Forward(const Tensor& x, const float* weights, const std::vector<float>& bias) {
+  return std::move(Forward(std::span(&x, 1), weights, bias)[0]);
+}
+
+ConvolutionParams LayerMath::Convolution(const Windows& windows, const float* weights) const {
+  ConvolutionParams params;
+  params.windows = windows;
+  params.groups = view_.groups;
+  params.rows = transposed_ ? view_.k / view_.taps : view_.rows_per_group();
+  params.weights = weights;
+  return params;
+}
+
+/// Runs a kernel that divides by samples.
+void LayerMath::RunSamples(int number, void (*kernel)(const ConvolutionParams*),
+                           const ConvolutionParams& params, int64_t samples, double work) {
+  runner_->Run(number, kernel, params,
+               {&ConvolutionParams::begin, &ConvolutionParams::end, samples}, work,
+               [&](int64_t) { return ConvolutionScratch(params, params.windows.channels); });
+}
+
+/// The multiplications of a convolution of so many samples.
+double LayerMath::Work(int64_t samples, const Tensor& x, const Tensor& y) const {
+  const double numbers = static_cast<double>(samples * (transposed_ ? x : y).count());
+  const int64_t each = transposed_ ? view_.rows_per_group() * view_.taps : view_.k;
+  return numbers * static_cast<double>(each);
+}
+
+void LayerMath::ForwardSame(std::span<const Tensor> x, const float* weights,
+                            const std::vector<float>& bias, std::span<Tensor> y) {
+  if (rule_ != QuantRule::kConv) return ForwardProduct(x, weights, bias, y);
+  const Windows windows = WindowsOf(x[0]);
+  const std::vector<const float*> from = Addresses(x);
+  const std::vector<float*> to = Targets(y);
+  ConvolutionParams params = Convolution(windows, weights);
+  params.filter_minimally = filters_minimally_ ? 1 : 0;
+  const auto samples = static_cast<int64_t>(x.size());
+  const double work = Work(samples, x[0], y[0]);
+  if (transposed_) {
+    params.dy = from.data();
+    params.dx = to.data();
+    RunSamples(gradient::kConvInputGradient, rq_conv_input_gradient, params, samples, work);
+    for (size_t i = 0; i < y.size() && !bias.empty(); ++i) {
+      float* plane = to[i];
+      for (int64_t row = 0; row < windows.batch * view_.rows; ++row, plane += windows.plane()) {
+        AddTo(bias[static_cast<size_t>(row % view_.rows)], windows.plane(), plane);
+      }
+    }
+    return;
+  }
+  params.bias = bias.empty() ? nullptr : bias.data();
+  params.x = from.data();
+  params.y = to.data();
+  RunSamples(gradient::kConvOutputs, rq_conv_outputs, params, samples, work);
+}
+
+/// Divides a product by samples, or by columns if the samples share their result.
+void LayerMath::RunProduct(const ProductParams& params, int64_t samples, int64_t columns) {
+  const double work =
+      static_cast<double>(samples * params.rows) * static_cast<double>(columns * params.depth);
+  const auto scratch = [&](int64_t) {
+    return static_cast<size_t>(gradient::GemmScratch(static_cast<gradient::Size>(params.rows)));
+  };
+  const bool shared = samples > 1 && params.c[0] == params.c[1];
+  const bool by_columns = shared || samples < columns / gradient::kGemmColumns;
+  ProductParams whole = params;
+  whole.end = samples;
+  whole.column_end = columns;
+  if (by_columns) {
+    runner_->Run(gradient::kBatchProduct, rq_batch_product, whole,
+                 {&ProductParams::column_begin, &ProductParams::column_end, columns}, work,
+                 scratch);
+  } else {
+    runner_->Run(gradient::kBatchProduct, rq_batch_product, whole,
+                 {&ProductParams::begin, &ProductParams::end, samples}, work, scratch);
+  }
+}
+
+void LayerMath::ForwardProduct(std::span<const Tensor> x, const float* weights,
+                               const std::vector<float>& bias, std::span<Tensor> y) {
+  for (Tensor& sample : y) {
+    auto* out = sample.data<float>();
+    for (int64_t i = 0; i < sample.count() && !bias.empty(); ++i) {
       out[i] = bias[static_cast<size_t>(i % view_.rows)];
     }
-    Gemm(count, view_.rows, view_.k, {data, view_.k, 1},
-         {weights, view_.k_stride, view_.row_stride}, out, view_.rows, true);
-    return y;
   }
-  const Windows windows = WindowsOf(x);
-  Tensor y(DType::kFloat32, OutputShape(x, windows));
-  if (transposed_) {
-    ForwardTransposed(windows, data, weights, bias, y.data<float>());
-    return y;
-  }
-  auto* out = y.data<float>();
-  const int64_t pixels = windows.pixels();
-  const int64_t rows = view_.rows_per_group();
-  if (rows > 1 && !windows.pointwise) columns_.resize(static_cast<size_t>(view_.k * pixels));
-  for (int64_t image = 0; image < windows.batch; ++image) {
-    for (int64_t group = 0; group < view_.groups; ++group) {
-      const float* from =
-          data + (image * view_.groups + group) * windows.channels * windows.plane();
-      float* to = out + (image * view_.rows + group * rows) * pixels;
-      for (int64_t row = 0; row < rows; ++row) {
-        const float b = bias.empty() ? 0 : bias[static_cast<size_t>(group * rows + row)];
-        std::fill_n(to + row * pixels, pixels, b);
-      }
-      const float* w = weights + group * rows * view_.k;
-      if (rows == 1) {
-        AddSingleOutput(windows, from, w, to);
-        continue;
-      }
-      if (!windows.pointwise) Unfold(windows, windows.channels, from, columns_.data());
-      const float* columns = windows.pointwise ? from : columns_.data();
-      Gemm(rows, pixels, view_.k, {w, view_.k, 1}, {columns, pixels, 1}, to, pixels, true);
-    }
-  }
-  return y;
+  const std::vector<const float*> from = Addresses(x), by(x.size(), weights);
+  const std::vector<float*> to = Targets(y);
+  ProductParams params;
+  params.rows = view_.k == 0 ? 0 : x[0].count() / view_.k;
+  params.depth = view_.k;
+  params.a = from.data(), params.a_row_step = view_.k, params.a_column_step = 1;
+  params.b = by.data(), params.b_row_step = view_.k_stride, params.b_column_step = view_.row_stride;
+  params.c = to.data(), params.c_step = view_.rows;
+  params.add = 1;
+  RunProduct(params, static_cast<int64_t>(x.size()), view_.rows);
 }
 
 void LayerMath::VisitPixels(const Tensor& x, const Tensor& y,
@@ -138,123 +240,107 @@ void LayerMath::VisitPixels(const Tensor& x, const Tensor& y,
   }
 }
 
-void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& y_gradient,
-                         float* weight_gradient, float* bias_gradient, Tensor* x_gradient) {
-  const float* data = x.data<float>();
-  const float* dy = y_gradient.data<float>();
-  if (x_gradient) *x_gradient = Tensor(DType::kFloat32, x.shape());
+void LayerMath::Backward(std::span<const Tensor> x, const float* weights,
+                         std::span<const Tensor> dy, float* weight_gradient, float* bias_gradient,
+                         std::span<Tensor> dx) {
+  for (size_t i = 0; i < dx.size(); ++i) dx[i] = Tensor(DType::kFloat32, x[i].shape());
+  ForShapes(x, [&](size_t first, size_t count) {
+    BackwardSame(x.subspan(first, count), weights, dy.subspan(first, count), weight_gradient,
+                 bias_gradient, dx.empty() ? dx : dx.subspan(first, count));
+  });
+}
+
+void LayerMath::Backward(const Tensor& x, const float* weights, const Tensor& dy,
+                         float* weight_gradient, float* bias_gradient, Tensor* dx) {
+  Backward(std::span(&x, 1), weights, std::span(&dy, 1), weight_gradient, bias_gradient,
+           std::span(dx, dx ? 1 : 0));
+}
+
+void LayerMath::BackwardSame(std::span<const Tensor> x, const float* weights,
+                             std::span<const Tensor> dy, float* weight_gradient,
+                             float* bias_gradient, std::span<Tensor> dx) {
   if (rule_ != QuantRule::kConv) {
-    const int64_t count = view_.k == 0 ? 0 : x.count() / view_.k;
-    for (int64_t i = 0; i < count * view_.rows && bias_gradient; ++i) {
-      bias_gradient[i % view_.rows] += dy[i];
-    }
-    if (weight_gradient && view_.k_stride == 1) {  // [rows][k]
-      Gemm(view_.rows, view_.k, count, {dy, 1, view_.rows}, {data, view_.k, 1}, weight_gradient,
-           view_.row_stride, true);
-    } else if (weight_gradient) {  // [k][rows]
-      Gemm(view_.k, view_.rows, count, {data, 1, view_.k}, {dy, view_.rows, 1}, weight_gradient,
-           view_.k_stride, true);
-    }
-    if (x_gradient) {
-      Gemm(count, view_.k, view_.rows, {dy, view_.rows, 1},
-           {weights, view_.row_stride, view_.k_stride}, x_gradient->data<float>(), view_.k, false);
-    }
-    return;
+    return BackwardProduct(x, weights, dy, weight_gradient, bias_gradient, dx);
   }
-  const Windows windows = WindowsOf(x);
-  if (transposed_) {
-    BackwardTransposed(windows, data, weights, dy, weight_gradient, bias_gradient,
-                       x_gradient ? x_gradient->data<float>() : nullptr);
-    return;
-  }
-  const int64_t pixels = windows.pixels();
-  const int64_t rows = view_.rows_per_group();
-  if (rows > 1) columns_.resize(static_cast<size_t>(view_.k * pixels));
-  for (int64_t image = 0; image < windows.batch; ++image) {
-    for (int64_t group = 0; group < view_.groups; ++group) {
-      const int64_t at = (image * view_.groups + group) * windows.channels * windows.plane();
-      const float* gradient = dy + (image * view_.rows + group * rows) * pixels;
-      for (int64_t row = 0; row < rows && bias_gradient; ++row) {
-        float sum = 0;
-        for (int64_t i = 0; i < pixels; ++i) sum += gradient[row * pixels + i];
-        bias_gradient[group * rows + row] += sum;
-      }
-      if (rows == 1) {
-        const float* w = weights + group * view_.k;
-        if (weight_gradient) {
-          AddSingleWeightGradient(windows, data + at, gradient, weight_gradient + group * view_.k);
-        }
-        if (x_gradient)
-          AddSingleInputGradient(windows, w, gradient, x_gradient->data<float>() + at);
-        continue;
-      }
-      if (weight_gradient) {
-        if (!windows.pointwise) Unfold(windows, windows.channels, data + at, columns_.data());
-        const float* columns = windows.pointwise ? data + at : columns_.data();
-        Gemm(rows, view_.k, pixels, {gradient, pixels, 1}, {columns, 1, pixels},
-             weight_gradient + group * rows * view_.k, view_.k, true);
-      }
-      if (x_gradient == nullptr) continue;
-      float* to = x_gradient->data<float>() + at;
-      const float* w = weights + group * rows * view_.k;
-      if (windows.pointwise) {
-        Gemm(view_.k, pixels, rows, {w, 1, view_.k}, {gradient, pixels, 1}, to, pixels, false);
-        continue;
-      }
-      Gemm(view_.k, pixels, rows, {w, 1, view_.k}, {gradient, pixels, 1}, columns_.data(), pixels,
-           false);
-      Fold(windows, windows.channels, columns_.data(), to);
-    }
-  }
-}
-
-/// Computes y = W^T x for every pixel of x, folded into the image. The weights of a group are the
-/// matrix [channels][outputs * taps].
-void LayerMath::ForwardTransposed(const Windows& windows, const float* x, const float* weights,
-                                  const std::vector<float>& bias, float* y) {
-  const int64_t pixels = windows.pixels();
-  const int64_t outputs = view_.rows_per_group();
-  const int64_t wide = outputs * view_.taps;
-  columns_.resize(static_cast<size_t>(wide * pixels));
-  for (int64_t i = 0; i < windows.batch * view_.groups; ++i) {
-    const int64_t group = i % view_.groups;
-    float* image = y + i * outputs * windows.plane();
-    for (int64_t row = 0; row < outputs; ++row) {
-      const float b = bias.empty() ? 0 : bias[static_cast<size_t>(group * outputs + row)];
-      std::fill_n(image + row * windows.plane(), windows.plane(), b);
-    }
-    Gemm(wide, pixels, windows.channels, {weights + group * view_.group_stride, 1, wide},
-         {x + i * windows.channels * pixels, pixels, 1}, columns_.data(), pixels, false);
-    Fold(windows, outputs, columns_.data(), image);
-  }
-}
-
-void LayerMath::BackwardTransposed(const Windows& windows, const float* x, const float* weights,
-                                   const float* dy, float* weight_gradient, float* bias_gradient,
-                                   float* x_gradient) {
-  const int64_t pixels = windows.pixels();
-  const int64_t outputs = view_.rows_per_group();
-  const int64_t wide = outputs * view_.taps;
-  columns_.resize(static_cast<size_t>(wide * pixels));
-  for (int64_t i = 0; i < windows.batch * view_.groups; ++i) {
-    const int64_t group = i % view_.groups;
-    const float* gradient = dy + i * outputs * windows.plane();
-    for (int64_t row = 0; row < outputs && bias_gradient; ++row) {
+  const Windows windows = WindowsOf(x[0]);
+  const std::vector<const float*> from = Addresses(x), gradients = Addresses(dy);
+  const std::vector<float*> to = Targets(dx);
+  const int64_t pixels = transposed_ ? windows.plane() : windows.pixels();
+  for (size_t sample = 0; sample < x.size() && bias_gradient; ++sample) {
+    const float* gradient = gradients[sample];
+    for (int64_t row = 0; row < windows.batch * view_.rows; ++row, gradient += pixels) {
       float sum = 0;
-      for (int64_t at = 0; at < windows.plane(); ++at) sum += gradient[row * windows.plane() + at];
-      bias_gradient[group * outputs + row] += sum;
-    }
-    Unfold(windows, outputs, gradient, columns_.data());
-    const int64_t at = i * windows.channels * pixels;
-    if (weight_gradient) {
-      Gemm(windows.channels, wide, pixels, {x + at, pixels, 1}, {columns_.data(), 1, pixels},
-           weight_gradient + group * view_.group_stride, wide, true);
-    }
-    if (x_gradient) {
-      Gemm(windows.channels, pixels, wide, {weights + group * view_.group_stride, wide, 1},
-           {columns_.data(), pixels, 1}, x_gradient + at, pixels, false);
+      for (int64_t i = 0; i < pixels; ++i) sum += gradient[i];
+      bias_gradient[row % view_.rows] += sum;
     }
   }
+  const auto samples = static_cast<int64_t>(x.size());
+  const double work = Work(samples, x[0], dy[0]);
+  ConvolutionParams params = Convolution(windows, weights);
+  params.filter_minimally = 1;
+  params.samples = samples;
+  params.dw = weight_gradient;
+  // The outputs of a ConvTranspose are the inputs of the convolution that it reverses.
+  params.x = (transposed_ ? gradients : from).data();
+  params.dy = (transposed_ ? from : gradients).data();
+  (transposed_ ? params.y : params.dx) = to.data();
+  if (weight_gradient) {
+    runner_->Run(
+        gradient::kConvWeightGradient, rq_conv_weight_gradient, params,
+        {&ConvolutionParams::begin, &ConvolutionParams::end, windows.channels * view_.groups}, work,
+        [&](int64_t channels) {
+          return ConvolutionScratch(params, std::min(channels, windows.channels));
+        });
+  }
+  if (dx.empty()) return;
+  if (transposed_) {
+    RunSamples(gradient::kConvOutputs, rq_conv_outputs, params, samples, work);
+  } else {
+    RunSamples(gradient::kConvInputGradient, rq_conv_input_gradient, params, samples, work);
+  }
+}
+
+void LayerMath::BackwardProduct(std::span<const Tensor> x, const float* weights,
+                                std::span<const Tensor> dy, float* weight_gradient,
+                                float* bias_gradient, std::span<Tensor> dx) {
+  const int64_t count = view_.k == 0 ? 0 : x[0].count() / view_.k;
+  const auto samples = static_cast<int64_t>(x.size());
+  const std::vector<const float*> from = Addresses(x), gradients = Addresses(dy);
+  for (const float* gradient : gradients) {
+    for (int64_t i = 0; i < count * view_.rows && bias_gradient; ++i) {
+      bias_gradient[i % view_.rows] += gradient[i];
+    }
+  }
+  if (weight_gradient) {
+    const std::vector<float*> to(x.size(), weight_gradient);
+    ProductParams params;
+    params.depth = count;
+    params.c = to.data();
+    params.add = 1;
+    if (view_.k_stride == 1) {  // [rows][k]
+      params.rows = view_.rows;
+      params.a = gradients.data(), params.a_row_step = 1, params.a_column_step = view_.rows;
+      params.b = from.data(), params.b_row_step = view_.k, params.b_column_step = 1;
+      params.c_step = view_.row_stride;
+      RunProduct(params, samples, view_.k);
+    } else {  // [k][rows]
+      params.rows = view_.k;
+      params.a = from.data(), params.a_row_step = 1, params.a_column_step = view_.k;
+      params.b = gradients.data(), params.b_row_step = view_.rows, params.b_column_step = 1;
+      params.c_step = view_.k_stride;
+      RunProduct(params, samples, view_.rows);
+    }
+  }
+  if (dx.empty()) return;
+  const std::vector<const float*> by(x.size(), weights);
+  const std::vector<float*> to = Targets(dx);
+  ProductParams params;
+  params.rows = count;
+  params.depth = view_.rows;
+  params.a = gradients.data(), params.a_row_step = view_.rows, params.a_column_step = 1;
+  params.b = by.data(), params.b_row_step = view_.row_stride, params.b_column_step = view_.k_stride;
+  params.c = to.data(), params.c_step = view_.k;
+  RunProduct(params, samples, view_.k);
 }
 
 }  // namespace requant

@@ -43,8 +43,10 @@ Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& confi
   return out;
 }
 
-Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
+Simulator::Simulator(const Graph& graph, const QuantizationRecord& record,
+                     const std::shared_ptr<BatchRunner>& runner)
     : graph_(graph), record_(record) {
+  const auto shared = runner ? runner : std::make_shared<BatchRunner>();
   std::map<const Value*, size_t> last;
   for (const auto& node : graph.nodes()) {
     for (const Value* input : node->inputs) {
@@ -57,7 +59,7 @@ Simulator::Simulator(const Graph& graph, const QuantizationRecord& record)
     if (op != nullptr && HasWeightMatrix(*node, op->rule)) {
       SimLayer& layer = layers_[node.get()];
       layer.quantized = op->quantized;
-      layer.math = std::make_unique<LayerMath>(*node, op->rule);
+      layer.math = std::make_unique<LayerMath>(*node, op->rule, shared);
       const int bias = BiasSlot(*node, op->rule);
       const std::vector<double> values =
           bias < 0 ? std::vector<double>()
@@ -178,6 +180,11 @@ std::vector<Tensor> Simulator::Evaluate(const Node& node, const std::vector<cons
     return out;
   }
   return EvaluateNode(graph_, node, inputs, RequantizeMode::kUpward);
+}
+
+std::vector<Tensor> Simulator::EvaluateLayer(const Node& node, std::span<const Tensor> x) {
+  SimLayer& layer = layers_.at(&node);
+  return layer.math->Forward(x, node.inputs[1]->constant.data<float>(), layer.float_bias);
 }
 
 void Simulator::Run(Values& values, SimMode mode, size_t begin, size_t end, bool forget) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ enum class SimMode : uint8_t { kFloat, kQuantized };
 
 class Simulator {
  public:
-  Simulator(const Graph& graph, const QuantizationRecord& record);
+  /// Layers with a weight matrix compute on the threads of `runner`; null: on one.
+  Simulator(const Graph& graph, const QuantizationRecord& record,
+            const std::shared_ptr<BatchRunner>& runner = nullptr);
 
   const Graph& graph() const { return graph_; }
   const QuantizationRecord& record() const { return record_; }
@@ -71,6 +74,9 @@ class Simulator {
   /// Runs one node without grids; weighted layers use `weights`, or the model's if nullptr.
   std::vector<Tensor> Evaluate(const Node& node, const std::vector<const Tensor*>& inputs,
                                const float* weights, const std::vector<float>* bias);
+
+  /// Runs a layer with a weight matrix on a batch, without grids and with the model's weights.
+  std::vector<Tensor> EvaluateLayer(const Node& node, std::span<const Tensor> x);
 
  private:
   const Graph& graph_;

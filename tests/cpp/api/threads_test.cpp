@@ -186,5 +186,37 @@ TEST(Threads, CalibrationIsTheSame) {
   EXPECT_GT(runner.runs, 0);
 }
 
+/// The files of networks that learned for two batches, with their normalizations and without.
+std::vector<std::string> Trained(const QuantizedModel& model, const Graph& graph,
+                                 ParallelRunner* runner) {
+  std::vector<std::string> out;
+  for (const TrainFold fold : {TrainFold::kRunning, TrainFold::kBatch}) {
+    TrainOptions options;
+    options.fold = fold;
+    options.runner = runner;
+    Trainer trainer(model, options);
+    for (int batch = 0; batch < 2; ++batch) {
+      for (uint32_t i = 0; i < 3; ++i) trainer.Add(RandomFeeds(graph, i), -1);
+      while (!trainer.Advance(0.01).finished) {
+      }
+    }
+    out.push_back(RecordToJson(trainer.Finish().record));
+  }
+  return out;
+}
+
+TEST(Threads, TrainingIsTheSame) {
+  const Graph graph = Network(7);
+  QuantizeOptions options;
+  options.recover = {};
+  const QuantizedModel model = QuantizeGraph(graph, options);
+  const std::vector<std::string> wanted = Trained(model, graph, nullptr);
+  for (const int threads : {2, 5}) {
+    testing::ThreadRunner runner(threads);
+    EXPECT_EQ(Trained(model, graph, &runner), wanted) << threads;
+    EXPECT_GT(runner.runs, 20) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace requant

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "gradient/kernel.h"
 #include "kernels/tables.h"
 
 namespace requant {
@@ -26,6 +27,13 @@ TEST(KernelEntries, AreAllVectorKernelsOfTheTables) {
 #define FAMILY(name, table) ExpectEntries(#name, table());
 #include "kernels/families.inc"
 #undef FAMILY
+}
+
+TEST(KernelEntries, BeginWithTheKernelsOfGradients) {
+  const auto entries = KernelEntries();
+#define ROW(number, run, Params) EXPECT_STREQ(entries[gradient::number].name, #run);
+#include "gradient/kernels.inc"
+#undef ROW
 }
 
 TEST(KernelEntries, HaveNamesOfTheirOwn) {

@@ -285,6 +285,32 @@ TEST(Trainer, LearnsBranches) {
   }
 }
 
+/// The steps of the second batch; the first one is measured.
+int64_t StepsOfABatch(const TrainOptions& options, bool labelled) {
+  const Graph graph = SmallNetwork();
+  Trainer trainer(QuantizeGraph(graph), options);
+  Learn(trainer, graph, 1, 4, 1e-3, labelled);
+  trainer.Add(RandomFeeds(graph, 9), labelled ? 1 : -1);
+  int64_t steps = 1;
+  while (!trainer.Advance(1e-3).finished) ++steps;
+  return steps;
+}
+
+TEST(Trainer, RunsTheFloatNetworkOnlyForItsAnswers) {
+  TrainOptions labels;
+  labels.loss = TrainLoss::kScores;
+  labels.label_share = 1;
+  const int64_t all = StepsOfABatch({}, true);
+  EXPECT_EQ(all % 3, 0);
+  EXPECT_EQ(StepsOfABatch(labels, true), all / 3 * 2);
+  EXPECT_EQ(StepsOfABatch(labels, false), all);
+  labels.label_share = 0.9;
+  EXPECT_EQ(StepsOfABatch(labels, true), all);
+  labels.label_share = 1;
+  labels.loss = TrainLoss::kValues;
+  EXPECT_EQ(StepsOfABatch(labels, true), all);
+}
+
 TEST(Trainer, CountsRightAnswers) {
   const Graph graph = SmallNetwork();
   Trainer trainer(QuantizeGraph(graph), {});

@@ -1,8 +1,10 @@
 #pragma once
+// The windows of a convolution over channels-first images, for the forward and backward passes of
+// the quantizer and of training. Freestanding.
+#include <stddef.h>
+#include <stdint.h>
 
-#include <cstdint>
-
-namespace requant {
+namespace requant::gradient {
 
 /// The windows of one image and one group in three spatial dimensions (missing ones are 1).
 /// Channels follow each other, `plane()` floats each in an image, `pixels()` in an output. Columns
@@ -25,8 +27,10 @@ void Fold(const Windows& windows, int64_t channels, const float* columns, float*
 
 /// Convolves to one output channel, without columns: y += w * x.
 void AddSingleOutput(const Windows& windows, const float* x, const float* w, float* y);
-/// Add the gradients of that convolution: by the weights, and by the input.
-void AddSingleWeightGradient(const Windows& windows, const float* x, const float* dy, float* dw);
+/// Add the gradients of that convolution: by the weights of the first `channels` channels, and by
+/// the input.
+void AddSingleWeightGradient(const Windows& windows, int64_t channels, const float* x,
+                             const float* dy, float* dw);
 void AddSingleInputGradient(const Windows& windows, const float* w, const float* dy, float* dx);
 
-}  // namespace requant
+}  // namespace requant::gradient

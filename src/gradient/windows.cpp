@@ -1,39 +1,42 @@
-#include "quant/sim/windows.h"
+#include "gradient/windows.h"
 
-#include <algorithm>
+#include "base/simd.h"
 
-#include "base/float4.h"
-
-namespace requant {
+namespace requant::gradient {
 namespace {
+
+RQ_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // Lines of an image are short: memcpy takes longer, and to vectorize a plain loop a compiler would
 // have to prove that the lines do not overlap.
 
 /// to += factor * from
-void AddLine(const float* from, float factor, int64_t count, float* to) {
+RQ_INLINE void AddLine(const float* from, float factor, int64_t count, float* to) {
+  const v128_t wide = wasm_f32x4_splat(factor);
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    Store4(to + i, Load4(to + i) + factor * Load4(from + i));
+    wasm_v128_store(to + i,
+                    simd::MulAddF32<false>(wide, wasm_v128_load(from + i), wasm_v128_load(to + i)));
   }
   for (; i < count; ++i) to[i] += factor * from[i];
 }
 
-void CopyLine(const float* from, int64_t count, float* to) {
+RQ_INLINE void CopyLine(const float* from, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    Store4(to + i, Load4(from + i));
+    wasm_v128_store(to + i, wasm_v128_load(from + i));
   }
   for (; i < count; ++i) to[i] = from[i];
 }
 
-float DotLines(const float* a, const float* b, int64_t count) {
-  Float4 sums{};
+RQ_INLINE float DotLines(const float* a, const float* b, int64_t count) {
+  v128_t sums = wasm_f32x4_splat(0);
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    sums += Load4(a + i) * Load4(b + i);
+    sums = simd::MulAddF32<false>(wasm_v128_load(a + i), wasm_v128_load(b + i), sums);
   }
-  float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  float sum = (wasm_f32x4_extract_lane(sums, 0) + wasm_f32x4_extract_lane(sums, 1)) +
+              (wasm_f32x4_extract_lane(sums, 2) + wasm_f32x4_extract_lane(sums, 3));
   for (; i < count; ++i) sum += a[i] * b[i];
   return sum;
 }
@@ -42,17 +45,16 @@ float DotLines(const float* a, const float* b, int64_t count) {
 /// line of inputs, first, last). Output i in [first, last) of the line reads position i * stride of
 /// the input line; other outputs read outside of the image.
 template <typename Visit>
-void WalkLines(const Windows& p, const Visit& visit) {
+RQ_INLINE void WalkLines(const Windows& p, const Visit& visit) {
   int64_t tap = 0;
   for (int64_t kd = 0; kd < p.kernel[0]; ++kd) {
     for (int64_t kh = 0; kh < p.kernel[1]; ++kh) {
       for (int64_t kw = 0; kw < p.kernel[2]; ++kw, ++tap) {
         const int64_t left = kw * p.dilation[2] - p.begin[2], stride = p.stride[2];
         // 0 <= w * stride + left < in
-        const int64_t first =
-            left >= 0 ? 0 : std::min<int64_t>((stride - 1 - left) / stride, p.out[2]);
-        const int64_t last =
-            std::clamp<int64_t>((p.in[2] - left + stride - 1) / stride, first, p.out[2]);
+        const int64_t first = left >= 0 ? 0 : Least((stride - 1 - left) / stride, p.out[2]);
+        const int64_t end = (p.in[2] - left + stride - 1) / stride;
+        const int64_t last = end < first ? first : Least(end, p.out[2]);
         int64_t to = 0;
         for (int64_t d = 0; d < p.out[0]; ++d) {
           const int64_t z = d * p.stride[0] + kd * p.dilation[0] - p.begin[0];
@@ -113,9 +115,10 @@ void AddSingleOutput(const Windows& windows, const float* x, const float* w, flo
   }
 }
 
-void AddSingleWeightGradient(const Windows& windows, const float* x, const float* dy, float* dw) {
+void AddSingleWeightGradient(const Windows& windows, int64_t channels, const float* x,
+                             const float* dy, float* dw) {
   const int64_t stride = windows.stride[2];
-  for (int64_t channel = 0; channel < windows.channels; ++channel) {
+  for (int64_t channel = 0; channel < channels; ++channel) {
     WalkLines(windows, [&](int64_t tap, int64_t at, int64_t from, int64_t first, int64_t last) {
       if (stride == 1) {
         dw[tap] += DotLines(x + from + first, dy + at + first, last - first);
@@ -142,4 +145,4 @@ void AddSingleInputGradient(const Windows& windows, const float* w, const float*
   }
 }
 
-}  // namespace requant
+}  // namespace requant::gradient

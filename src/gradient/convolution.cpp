@@ -1,0 +1,196 @@
+// Convolutions of a batch, forward and backward: by Winograd's minimal filtering where the windows
+// allow it, one channel at a time where a group has one output, else as products with unfolded
+// windows.
+#include "base/simd.h"
+#include "gradient/gemm.h"
+#include "gradient/kernel.h"
+#include "gradient/windows.h"
+#include "gradient/winograd.h"
+
+namespace requant::gradient {
+namespace {
+
+RQ_INLINE Size Most(Size a, Size b) { return a > b ? a : b; }
+
+/// Sizes of one group of one image.
+struct Sizes {
+  Size channels, rows, k, pixels, plane;
+  Size in_height, in_width, out_height, out_width;
+  explicit RQ_MEMBER Sizes(const ConvolutionParams& p)
+      : channels(static_cast<Size>(p.windows.channels)),
+        rows(static_cast<Size>(p.rows)),
+        k(static_cast<Size>(p.windows.channels * p.windows.taps())),
+        pixels(static_cast<Size>(p.windows.pixels())),
+        plane(static_cast<Size>(p.windows.plane())),
+        in_height(static_cast<Size>(p.windows.in[1])),
+        in_width(static_cast<Size>(p.windows.in[2])),
+        out_height(static_cast<Size>(p.windows.out[1])),
+        out_width(static_cast<Size>(p.windows.out[2])) {}
+};
+
+RQ_INLINE bool ByWinograd(const ConvolutionParams& p) {
+  return FitsWinograd(p.windows, p.rows, p.windows.channels);
+}
+
+/// Computes the outputs of one group of one image.
+void Outputs(const ConvolutionParams& p, const float* x, const float* weights, const float* bias,
+             const float* transformed, float* y, float* scratch) {
+  const Sizes s(p);
+  const Windows& w = p.windows;
+  if (transformed) {
+    WinogradOutputs(s.channels, s.in_height, s.in_width, s.rows, s.out_height, s.out_width,
+                    static_cast<Size>(w.begin[1]), static_cast<Size>(w.begin[2]), x, transformed,
+                    bias, y, scratch);
+    return;
+  }
+  for (Size row = 0; row < s.rows; ++row) {
+    const float b = bias ? bias[row] : 0;
+    for (Size i = row * s.pixels; i < (row + 1) * s.pixels; ++i) y[i] = b;
+  }
+  if (s.rows == 1) return AddSingleOutput(w, x, weights, y);
+  const float* columns = x;
+  if (!w.pointwise) {
+    Unfold(w, w.channels, x, scratch);
+    columns = scratch;
+    scratch += s.k * s.pixels;
+  }
+  Gemm(s.rows, s.pixels, s.k, weights, s.k, 1, columns, s.pixels, 1, y, s.pixels, true, scratch);
+}
+
+/// Computes the gradient by the inputs of one group of one image.
+void InputGradient(const ConvolutionParams& p, const float* dy, const float* weights,
+                   const float* transformed, float* dx, float* scratch) {
+  const Sizes s(p);
+  const Windows& w = p.windows;
+  if (transformed) {
+    WinogradOutputs(s.rows, s.out_height, s.out_width, s.channels, s.in_height, s.in_width,
+                    static_cast<Size>(2 - w.begin[1]), static_cast<Size>(2 - w.begin[2]), dy,
+                    transformed, nullptr, dx, scratch);
+    return;
+  }
+  if (w.pointwise) {
+    Gemm(s.k, s.pixels, s.rows, weights, 1, s.k, dy, s.pixels, 1, dx, s.pixels, false, scratch);
+    return;
+  }
+  for (Size i = 0; i < s.channels * s.plane; ++i) dx[i] = 0;
+  if (s.rows == 1) return AddSingleInputGradient(w, weights, dy, dx);
+  Gemm(s.k, s.pixels, s.rows, weights, 1, s.k, dy, s.pixels, 1, scratch, s.pixels, false,
+       scratch + s.k * s.pixels);
+  Fold(w, w.channels, scratch, dx);
+}
+
+/// Adds the gradient by the weights of input channels [first, last) of one group.
+void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size last) {
+  const Sizes s(p);
+  const Windows& w = p.windows;
+  const Size channels = last - first, groups = static_cast<Size>(p.groups);
+  const Size taps = s.channels == 0 ? 0 : s.k / s.channels;
+  float* dw = p.dw + group * s.rows * s.k + first * taps;
+  float* scratch = p.scratch;
+  float* sums = nullptr;
+  if (p.filter_minimally && ByWinograd(p)) {
+    sums = scratch;
+    scratch += 16 * s.rows * channels;
+    for (Size i = 0; i < 16 * s.rows * channels; ++i) sums[i] = 0;
+  }
+  for (Size sample = 0; sample < static_cast<Size>(p.samples); ++sample) {
+    for (Size image = 0; image < static_cast<Size>(w.batch); ++image) {
+      const float* x = p.x[sample] + ((image * groups + group) * s.channels + first) * s.plane;
+      const float* dy = p.dy[sample] + (image * groups + group) * s.rows * s.pixels;
+      if (sums) {
+        WinogradSums(channels, s.in_height, s.in_width, s.rows, s.out_height, s.out_width,
+                     static_cast<Size>(w.begin[1]), static_cast<Size>(w.begin[2]), x, dy, sums,
+                     scratch);
+      } else if (s.rows == 1) {
+        AddSingleWeightGradient(w, channels, x, dy, dw);
+      } else {
+        const float* columns = x;
+        if (!w.pointwise) Unfold(w, channels, x, scratch);
+        if (!w.pointwise) columns = scratch;
+        Gemm(s.rows, channels * taps, s.pixels, dy, s.pixels, 1, columns, 1, s.pixels, dw, s.k,
+             true, scratch + (w.pointwise ? 0 : channels * taps * s.pixels));
+      }
+    }
+  }
+  if (sums) AddWeightGradient(sums, s.rows, channels, dw, s.k);
+}
+
+}  // namespace
+
+size_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
+  const Sizes s(p);
+  const auto part = static_cast<Size>(channels);
+  Size filtered = 0;
+  if (p.filter_minimally && ByWinograd(p)) {
+    const auto forward =
+        static_cast<Size>(WinogradScratch(s.out_height, s.out_width, part, s.rows));
+    const auto backward = static_cast<Size>(WinogradScratch(s.in_height, s.in_width, s.rows, part));
+    filtered = 16 * s.rows * part + Most(forward, backward);
+  }
+  const Size k = s.channels == 0 ? 0 : s.k / s.channels * part;
+  const Size unfolded = Most(GemmScratch(s.rows), GemmScratch(k)) + k * s.pixels;
+  return static_cast<size_t>(Most(filtered, unfolded));
+}
+
+extern "C" {
+
+void rq_conv_outputs(const ConvolutionParams* p) {
+  const Sizes s(*p);
+  const Size groups = static_cast<Size>(p->groups);
+  float* scratch = p->scratch;
+  for (Size group = 0; group < groups; ++group) {
+    const float* weights = p->weights + group * s.rows * s.k;
+    float* transformed = nullptr;
+    if (p->filter_minimally && ByWinograd(*p)) {
+      transformed = p->scratch;
+      scratch = transformed + 16 * s.rows * s.channels;
+      TransformWeights(weights, s.rows, s.channels, transformed);
+    }
+    for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
+      for (Size image = 0; image < static_cast<Size>(p->windows.batch); ++image) {
+        const Size at = image * groups + group;
+        Outputs(*p, p->x[sample] + at * s.channels * s.plane, weights,
+                p->bias ? p->bias + group * s.rows : nullptr, transformed,
+                p->y[sample] + at * s.rows * s.pixels, scratch);
+      }
+    }
+  }
+}
+
+void rq_conv_input_gradient(const ConvolutionParams* p) {
+  const Sizes s(*p);
+  const Size groups = static_cast<Size>(p->groups);
+  float* scratch = p->scratch;
+  for (Size group = 0; group < groups; ++group) {
+    const float* weights = p->weights + group * s.rows * s.k;
+    float* transformed = nullptr;
+    if (p->filter_minimally && ByWinograd(*p)) {
+      transformed = p->scratch;
+      scratch = transformed + 16 * s.rows * s.channels;
+      TransformTurned(weights, s.channels, s.rows, transformed);
+    }
+    for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
+      for (Size image = 0; image < static_cast<Size>(p->windows.batch); ++image) {
+        const Size at = image * groups + group;
+        InputGradient(*p, p->dy[sample] + at * s.rows * s.pixels, weights, transformed,
+                      p->dx[sample] + at * s.channels * s.plane, scratch);
+      }
+    }
+  }
+}
+
+void rq_conv_weight_gradient(const ConvolutionParams* p) {
+  const Size channels = static_cast<Size>(p->windows.channels);
+  Size at = static_cast<Size>(p->begin);
+  while (at < static_cast<Size>(p->end)) {
+    const Size group = at / channels, first = at % channels;
+    const Size left = static_cast<Size>(p->end) - at;
+    const Size last = first + left < channels ? first + left : channels;
+    WeightGradient(*p, group, first, last);
+    at += last - first;
+  }
+}
+
+}  // extern "C"
+
+}  // namespace requant::gradient
