@@ -15,6 +15,7 @@ import {
   shareTables,
   subnetworkTables,
   threadTables,
+  trainingTables,
   transformerTables,
 } from './result_tables.mjs';
 
@@ -27,6 +28,8 @@ const noTiles = () =>
   ['clang++-19', 'wasm-ld-19'].every((name) => existsSync(`/usr/bin/${name}`))
     ? undefined
     : 'clang++-19 and wasm-ld-19 are not there';
+const noTorch = () =>
+  existsSync('/usr/lib/python3/dist-packages/torch') ? noShared() : 'PyTorch is not there';
 const noVnni = ({ wholeBytes }) =>
   wholeBytes
     ? undefined
@@ -150,6 +153,15 @@ export const PARTS = [
     args: ({ rounds }) => ['--rounds', rounds],
     ownFiles: true,
     tables: operatorTables,
+  },
+  {
+    name: 'training',
+    title: 'Training',
+    script: 'training_speed.mjs',
+    ownFiles: true,
+    args: ({ rounds }) => ['--rounds', rounds],
+    missing: noTorch,
+    tables: trainingTables,
   },
   {
     name: 'foreign',

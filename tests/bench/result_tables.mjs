@@ -363,3 +363,21 @@ export function operatorTables({ cases, rounds }) {
     },
   ];
 }
+
+export function trainingTables({ batch, rounds, networks }) {
+  return [
+    {
+      text: `Images a second that a training learns from, in batches of ${batch}, median of ${rounds} rounds, one thread each:`,
+      header: ['network', '', 'requant', 'PyTorch', 'times as fast'],
+      rows: Object.entries(networks).flatMap(([name, of]) =>
+        Object.entries(of).map(([kind, { images, ratio: faster }]) => [
+          name,
+          kind,
+          images.requant.toFixed(0),
+          images.torch.toFixed(0),
+          ratio(faster),
+        ]),
+      ),
+    },
+  ];
+}

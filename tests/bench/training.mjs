@@ -3,7 +3,7 @@
 //
 //   node tests/bench/training.mjs --table formulas [--network resnet8_cifar10] [--epochs N] [--images N]
 //   node tests/bench/training.mjs --table bits [--network resnet20_cifar10] [--rows REGEX]
-//     [--options JSON: more options of train()]
+//     [--options JSON: more options of train()] [--jpeg N: learns from N images with JPEG artifacts as well]
 //
 // formulas: 8 bits by every formula, symmetric or affine, per layer or channel, with observed scales. The last
 // columns are onnxruntime-web's answers to both files that are written, and the largest difference of an output.
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     rows: { type: 'string', default: '.' },
     epochs: { type: 'string' },
     images: { type: 'string', default: '3292' },
+    jpeg: { type: 'string', default: '0' },
     options: { type: 'string', default: '{}' },
   },
 });
@@ -129,7 +130,12 @@ for (const row of table.filter((one) => new RegExp(values.rows).test(one.name)))
   }
   const config = { ...row.config, ...(row.edges ? { operators: edges } : {}) };
   const quantized = await quantize(model, { ...scales, config });
-  const images = take(cifarImages(network, 'train_3k'), Number(values.images));
+  const images = [];
+  for await (const image of take(cifarImages(network, 'train_3k'), Number(values.images)))
+    images.push(image);
+  if (Number(values.jpeg) > 0) {
+    for await (const image of take(other, Number(values.jpeg))) images.push(image);
+  }
   const start = performance.now();
   let last = -1;
   const trained = await train(quantized, {
