@@ -124,6 +124,7 @@ set(recover src/quant/recover)
 set(observers src/quant/observers)
 file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
 optimize_sources(${simulator_sources} ${late_kernel_sources} ${recover}/learn/soft_rounding.cpp
+  ${recover}/learn/sequential_rounding.cpp
   ${recover}/weights/round_weights.cpp ${observers}/histogram.cpp ${observers}/kl.cpp
   ${observers}/moments.cpp ${observers}/moving_average.cpp ${observers}/mse.cpp
   ${observers}/scan.cpp src/quant/grid/block_grid.cpp src/quant/grid/lattice.cpp

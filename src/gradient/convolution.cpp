@@ -90,8 +90,8 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
   float* sums = nullptr;
   if (p.filter_minimally && ByWinograd(p)) {
     sums = scratch;
-    scratch += 16 * s.rows * channels;
-    for (Size i = 0; i < 16 * s.rows * channels; ++i) sums[i] = 0;
+    scratch += 16 * WeightStep(s.rows, channels);
+    for (Size i = 0; i < 16 * WeightStep(s.rows, channels); ++i) sums[i] = 0;
   }
   for (Size sample = 0; sample < static_cast<Size>(p.samples); ++sample) {
     for (Size image = 0; image < static_cast<Size>(w.batch); ++image) {
@@ -125,7 +125,7 @@ size_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
     const auto forward =
         static_cast<Size>(WinogradScratch(s.out_height, s.out_width, part, s.rows));
     const auto backward = static_cast<Size>(WinogradScratch(s.in_height, s.in_width, s.rows, part));
-    filtered = 16 * s.rows * part + Most(forward, backward);
+    filtered = 16 * WeightStep(s.rows, part) + Most(forward, backward);
   }
   const Size k = s.channels == 0 ? 0 : s.k / s.channels * part;
   const Size unfolded = Most(GemmScratch(s.rows), GemmScratch(k)) + k * s.pixels;
@@ -143,7 +143,7 @@ void rq_conv_outputs(const ConvolutionParams* p) {
     float* transformed = nullptr;
     if (p->filter_minimally && ByWinograd(*p)) {
       transformed = p->scratch;
-      scratch = transformed + 16 * s.rows * s.channels;
+      scratch = transformed + 16 * WeightStep(s.rows, s.channels);
       TransformWeights(weights, s.rows, s.channels, transformed);
     }
     for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
@@ -166,7 +166,7 @@ void rq_conv_input_gradient(const ConvolutionParams* p) {
     float* transformed = nullptr;
     if (p->filter_minimally && ByWinograd(*p)) {
       transformed = p->scratch;
-      scratch = transformed + 16 * s.rows * s.channels;
+      scratch = transformed + 16 * WeightStep(s.rows, s.channels);
       TransformTurned(weights, s.channels, s.rows, transformed);
     }
     for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {

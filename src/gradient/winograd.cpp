@@ -229,14 +229,15 @@ size_t WinogradScratch(Size height, Size width, Size from, Size to) {
 
 void TransformWeights(const float* weights, Size to, Size from, float* transformed) {
   for (Size i = 0; i < to * from; ++i) {
-    TransformTaps(weights + 9 * i, 0, transformed + i, to * from);
+    TransformTaps(weights + 9 * i, 0, transformed + i, WeightStep(to, from));
   }
 }
 
 void TransformTurned(const float* weights, Size to, Size from, float* transformed) {
-  for (Size i = 0; i < from; ++i) {
-    for (Size j = 0; j < to; ++j) {
-      TransformTaps(weights + 9 * (i * to + j), 8, transformed + j * from + i, to * from);
+  for (Size row = 0; row < to; ++row) {
+    for (Size column = 0; column < from; ++column) {
+      TransformTaps(weights + 9 * (column * to + row), 8, transformed + row * from + column,
+                    WeightStep(to, from));
     }
   }
 }
@@ -259,9 +260,9 @@ void WinogradOutputs(Size in_channels, Size in_height, Size in_width, Size out_c
       TransformPlane(padded, tiles, inputs + channel * count, in_step);
     }
     for (Size point = 0; point < kPoints; ++point) {
-      Gemm(out_channels, count, in_channels, weights + point * out_channels * in_channels,
-           in_channels, 1, inputs + point * in_step, count, 1, products + point * out_step, count,
-           false, gemm);
+      Gemm(out_channels, count, in_channels,
+           weights + point * WeightStep(out_channels, in_channels), in_channels, 1,
+           inputs + point * in_step, count, 1, products + point * out_step, count, false, gemm);
     }
     for (Size channel = 0; channel < out_channels; ++channel) {
       TransformOutputs(products + channel * count, out_step, tiles, 2 * line, out_height, out_width,
@@ -293,14 +294,14 @@ void WinogradSums(Size in_channels, Size in_height, Size in_width, Size out_chan
     }
     for (Size point = 0; point < kPoints; ++point) {
       Gemm(out_channels, in_channels, count, outputs + point * out_step, count, 1,
-           inputs + point * in_step, 1, count, sums + point * out_channels * in_channels,
+           inputs + point * in_step, 1, count, sums + point * WeightStep(out_channels, in_channels),
            in_channels, true, gemm);
     }
   }
 }
 
 void AddWeightGradient(const float* sums, Size to, Size from, float* dw, Size dw_step) {
-  const Size step = to * from;
+  const Size step = WeightStep(to, from);
   for (Size row = 0; row < to; ++row) {
     for (Size column = 0; column < from; ++column) {
       const float* s = sums + row * from + column;

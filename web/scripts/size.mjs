@@ -9,7 +9,7 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1044e3, brotli: 316e3 };
 const OPERATORS_LIMIT = { raw: 960e3, brotli: 303e3 };
-const TOOLS_LIMIT = { raw: 936e3, brotli: 293e3 };
+const TOOLS_LIMIT = { raw: 938e3, brotli: 294e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];

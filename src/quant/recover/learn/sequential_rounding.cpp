@@ -7,6 +7,7 @@
 // where the moments are covariances if the layer has a bias. GPTAQ (Li et al. 2025, arXiv
 // 2504.02692) calibrates language models in this asymmetric way. What does not lower the error on
 // samples kept out of the sums is undone.
+#include <algorithm>
 #include <map>
 
 #include "quant/assign/assign.h"
@@ -24,14 +25,45 @@ constexpr int64_t kMostInputs = 4096, kMostSquares = int64_t{1} << 24;
 
 /// The sums of one group over all pixels of all samples.
 struct GroupSums {
-  std::vector<double> squares;          // x' x'^T, k x k
+  std::vector<double> squares;          // x' x'^T, k x k; only the upper half until Fit()
   std::vector<double> products;         // y x'^T, rows x k
   std::vector<double> inputs, outputs;  // x' and y
 };
 
 void AddTo(std::vector<double>& sums, const std::vector<float>& more) {
   sums.resize(more.size());
-  for (size_t i = 0; i < more.size(); ++i) sums[i] += static_cast<double>(more[i]);
+  double* to = sums.data();
+  const float* from = more.data();
+  for (size_t i = 0, n = more.size(); i < n; ++i) to[i] += static_cast<double>(from[i]);
+}
+
+/// Adds x x^T of a matrix x (k x pixels) to the upper half of `sums`. `made` is memory for floats.
+void AddSquares(const MatrixView& x, int64_t k, int64_t pixels, std::vector<float>& made,
+                std::vector<double>& sums) {
+  constexpr int64_t kRows = 64;  // rows whose products with earlier columns are left out together
+  sums.resize(static_cast<size_t>(k * k));
+  made.resize(static_cast<size_t>(kRows * k));
+  for (int64_t first = 0; first < k; first += kRows) {
+    const int64_t rows = std::min(kRows, k - first);
+    const float* data = x.data + first * x.row_step;
+    Gemm(rows, k - first, pixels, {data, x.row_step, x.column_step},
+         {data, x.column_step, x.row_step}, made.data(), k, false);
+    for (int64_t row = 0; row < rows; ++row) {
+      double* to = sums.data() + (first + row) * k + first;
+      const float* from = made.data() + row * k;
+      for (int64_t i = row; i < k - first; ++i) to[i] += static_cast<double>(from[i]);
+    }
+  }
+}
+
+/// Copies the upper half of a k x k matrix to the lower one.
+void Mirror(std::vector<double>& matrix, size_t k) {
+  double* data = matrix.data();
+  for (size_t row = 0; row < k; ++row) {
+    for (size_t column = 0; column < row; ++column) {
+      data[row * k + column] = data[column * k + row];
+    }
+  }
 }
 
 /// The sums of a matrix's rows.
@@ -77,12 +109,10 @@ class SequentialRounding : public BlockJob {
       const auto [group, pixels, x, out] = seen;
       const int64_t rows = view.rows_per_group(), k = view.k;
       const MatrixView transposed{x.data, x.column_step, x.row_step};
-      std::vector<float> squares(static_cast<size_t>(k * k)),
-          products(static_cast<size_t>(rows * k));
-      Gemm(k, k, pixels, x, transposed, squares.data(), k, false);
+      std::vector<float> products(static_cast<size_t>(rows * k));
       Gemm(rows, k, pixels, out, transposed, products.data(), k, false);
       GroupSums& sums = sums_[static_cast<size_t>(group)];
-      AddTo(sums.squares, squares);
+      AddSquares(x, k, pixels, made_, sums.squares);
       AddTo(sums.products, products);
       AddTo(sums.inputs, RowSums(x, k, pixels));
       AddTo(sums.outputs, RowSums(out, rows, pixels));
@@ -185,6 +215,7 @@ class SequentialRounding : public BlockJob {
     GroupSums& sums = sums_[static_cast<size_t>(group)];
     const auto k = static_cast<size_t>(view.k);
     const auto rows = static_cast<size_t>(view.rows_per_group());
+    Mirror(sums.squares, k);
     for (double& value : sums.squares) value /= pixels_;
     for (double& value : sums.products) value /= pixels_;
     for (size_t i = 0; i < k && centered; ++i) {
@@ -218,6 +249,7 @@ class SequentialRounding : public BlockJob {
 
   std::vector<GroupSums> sums_;
   double pixels_ = 0;  // pixels of the sums
+  std::vector<float> made_;
 };
 
 }  // namespace
