@@ -10,8 +10,6 @@
 namespace requant::gradient {
 namespace {
 
-RQ_INLINE Size Most(Size a, Size b) { return a > b ? a : b; }
-
 /// Sizes of one group of one image.
 struct Sizes {
   Size channels, rows, k, pixels, plane;
@@ -68,7 +66,7 @@ void InputGradient(const ConvolutionParams& p, const float* dy, const float* wei
                     transformed, nullptr, dx, scratch);
     return;
   }
-  if (w.pointwise) {
+  if (w.pointwise && s.rows > 1) {
     Gemm(s.k, s.pixels, s.rows, weights, 1, s.k, dy, s.pixels, 1, dx, s.pixels, false, scratch);
     return;
   }
@@ -90,8 +88,9 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
   float* sums = nullptr;
   if (p.filter_minimally && ByWinograd(p)) {
     sums = scratch;
-    scratch += 16 * WeightStep(s.rows, channels);
-    for (Size i = 0; i < 16 * WeightStep(s.rows, channels); ++i) sums[i] = 0;
+    const Size count = 16 * static_cast<Size>(WeightStep(s.rows, channels));
+    scratch += count;
+    for (Size i = 0; i < count; ++i) sums[i] = 0;
   }
   for (Size sample = 0; sample < static_cast<Size>(p.samples); ++sample) {
     for (Size image = 0; image < static_cast<Size>(w.batch); ++image) {
@@ -117,19 +116,17 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
 
 }  // namespace
 
-size_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
-  const Sizes s(p);
-  const auto part = static_cast<Size>(channels);
-  Size filtered = 0;
+int64_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
+  const Windows& w = p.windows;
   if (p.filter_minimally && ByWinograd(p)) {
-    const auto forward =
-        static_cast<Size>(WinogradScratch(s.out_height, s.out_width, part, s.rows));
-    const auto backward = static_cast<Size>(WinogradScratch(s.in_height, s.in_width, s.rows, part));
-    filtered = 16 * WeightStep(s.rows, part) + Most(forward, backward);
+    const Sizes s(p);
+    const int64_t forward = WinogradScratch(s.out_height, s.out_width, channels, p.rows);
+    const int64_t backward = WinogradScratch(s.in_height, s.in_width, p.rows, channels);
+    return 16 * WeightStep(p.rows, channels) + (forward > backward ? forward : backward);
   }
-  const Size k = s.channels == 0 ? 0 : s.k / s.channels * part;
-  const Size unfolded = Most(GemmScratch(s.rows), GemmScratch(k)) + k * s.pixels;
-  return static_cast<size_t>(Most(filtered, unfolded));
+  if (p.rows == 1) return 0;
+  const int64_t k = channels * w.taps();
+  return GemmScratch(p.rows > k ? p.rows : k) + (w.pointwise ? 0 : k * w.pixels());
 }
 
 extern "C" {
@@ -143,7 +140,7 @@ void rq_conv_outputs(const ConvolutionParams* p) {
     float* transformed = nullptr;
     if (p->filter_minimally && ByWinograd(*p)) {
       transformed = p->scratch;
-      scratch = transformed + 16 * WeightStep(s.rows, s.channels);
+      scratch = transformed + 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
       TransformWeights(weights, s.rows, s.channels, transformed);
     }
     for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
@@ -166,7 +163,7 @@ void rq_conv_input_gradient(const ConvolutionParams* p) {
     float* transformed = nullptr;
     if (p->filter_minimally && ByWinograd(*p)) {
       transformed = p->scratch;
-      scratch = transformed + 16 * WeightStep(s.rows, s.channels);
+      scratch = transformed + 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
       TransformTurned(weights, s.channels, s.rows, transformed);
     }
     for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {

@@ -2,6 +2,7 @@
 // Products of matrices for the forward and backward passes of the quantizer and of training.
 // Freestanding.
 #include <stddef.h>
+#include <stdint.h>
 
 namespace requant::gradient {
 
@@ -12,8 +13,8 @@ inline constexpr Size kGemmColumns = 8;
 inline constexpr Size kGemmDepth = 256;  // depth of a panel of b: 8 kB
 
 /// Floats that Gemm() needs as scratch for so many rows.
-inline Size GemmScratch(Size rows) {
-  const Size filled = (rows + kGemmRows - 1) / kGemmRows * kGemmRows;
+inline int64_t GemmScratch(int64_t rows) {
+  const int64_t filled = (rows + kGemmRows - 1) / kGemmRows * kGemmRows;
   return filled * kGemmDepth + kGemmDepth * kGemmColumns + kGemmRows * kGemmColumns;
 }
 

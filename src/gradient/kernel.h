@@ -64,7 +64,7 @@ struct ConvolutionParams {
 
 /// Floats that a kernel needs as scratch for `channels` input channels of a group: all of them, or
 /// those of its part of the gradient by the weights.
-size_t ConvolutionScratch(const ConvolutionParams& params, int64_t channels);
+int64_t ConvolutionScratch(const ConvolutionParams& params, int64_t channels);
 
 }  // namespace requant::gradient
 

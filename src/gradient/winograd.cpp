@@ -15,7 +15,7 @@ RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
 
 /// Floats from one point of the tiles to the next. The points of a tile would lie in the same set
 /// of the cache if the distance were a large power of two.
-RQ_INLINE Size StepOf(Size numbers) { return numbers + 16; }
+RQ_INLINE int64_t StepOf(int64_t numbers) { return numbers + 16; }
 
 /// Copies `lines` lines from line `first` of a plane, with zeros around the plane; pixel 0 of a
 /// copied line is pixel -left of the plane.
@@ -220,24 +220,25 @@ bool FitsWinograd(const Windows& windows, int64_t rows, int64_t channels) {
   return rows >= kLeastChannels && channels >= kLeastChannels && rows * channels <= kMostSums / 16;
 }
 
-size_t WinogradScratch(Size height, Size width, Size from, Size to) {
+int64_t WinogradScratch(Size height, Size width, int64_t from, int64_t to) {
   const Tiles tiles = TilesOf(height, width);
-  const Size lines = (2 * tiles.band + 2) * tiles.width();
-  const Size points = kPoints * (StepOf(tiles.count() * from) + StepOf(tiles.count() * to));
-  return static_cast<size_t>(lines + points + 8 + GemmScratch(to));
+  const int64_t lines = int64_t{2 * tiles.band + 2} * tiles.width();
+  const int64_t count = int64_t{tiles.band} * tiles.columns;
+  return lines + kPoints * (StepOf(count * from) + StepOf(count * to)) + 8 + GemmScratch(to);
 }
 
 void TransformWeights(const float* weights, Size to, Size from, float* transformed) {
+  const auto step = static_cast<Size>(WeightStep(to, from));
   for (Size i = 0; i < to * from; ++i) {
-    TransformTaps(weights + 9 * i, 0, transformed + i, WeightStep(to, from));
+    TransformTaps(weights + 9 * i, 0, transformed + i, step);
   }
 }
 
 void TransformTurned(const float* weights, Size to, Size from, float* transformed) {
+  const auto step = static_cast<Size>(WeightStep(to, from));
   for (Size row = 0; row < to; ++row) {
     for (Size column = 0; column < from; ++column) {
-      TransformTaps(weights + 9 * (column * to + row), 8, transformed + row * from + column,
-                    WeightStep(to, from));
+      TransformTaps(weights + 9 * (column * to + row), 8, transformed + row * from + column, step);
     }
   }
 }
@@ -247,7 +248,9 @@ void WinogradOutputs(Size in_channels, Size in_height, Size in_width, Size out_c
                      const float* weights, const float* bias, float* to, float* scratch) {
   const Tiles tiles = TilesOf(out_height, out_width);
   const Size count = tiles.count(), lines = 2 * tiles.band + 2;
-  const Size in_step = StepOf(in_channels * count), out_step = StepOf(out_channels * count);
+  const auto weight_step = static_cast<Size>(WeightStep(out_channels, in_channels));
+  const auto in_step = static_cast<Size>(StepOf(in_channels * count));
+  const auto out_step = static_cast<Size>(StepOf(out_channels * count));
   float* eight = scratch;
   float* padded = eight + 8;
   float* inputs = padded + lines * tiles.width();
@@ -260,8 +263,7 @@ void WinogradOutputs(Size in_channels, Size in_height, Size in_width, Size out_c
       TransformPlane(padded, tiles, inputs + channel * count, in_step);
     }
     for (Size point = 0; point < kPoints; ++point) {
-      Gemm(out_channels, count, in_channels,
-           weights + point * WeightStep(out_channels, in_channels), in_channels, 1,
+      Gemm(out_channels, count, in_channels, weights + point * weight_step, in_channels, 1,
            inputs + point * in_step, count, 1, products + point * out_step, count, false, gemm);
     }
     for (Size channel = 0; channel < out_channels; ++channel) {
@@ -276,7 +278,9 @@ void WinogradSums(Size in_channels, Size in_height, Size in_width, Size out_chan
                   const float* gradient, float* sums, float* scratch) {
   const Tiles tiles = TilesOf(out_height, out_width);
   const Size count = tiles.count(), lines = 2 * tiles.band + 2;
-  const Size in_step = StepOf(in_channels * count), out_step = StepOf(out_channels * count);
+  const auto weight_step = static_cast<Size>(WeightStep(out_channels, in_channels));
+  const auto in_step = static_cast<Size>(StepOf(in_channels * count));
+  const auto out_step = static_cast<Size>(StepOf(out_channels * count));
   float* padded = scratch;
   float* inputs = padded + lines * tiles.width();
   float* outputs = inputs + kPoints * in_step;
@@ -294,14 +298,13 @@ void WinogradSums(Size in_channels, Size in_height, Size in_width, Size out_chan
     }
     for (Size point = 0; point < kPoints; ++point) {
       Gemm(out_channels, in_channels, count, outputs + point * out_step, count, 1,
-           inputs + point * in_step, 1, count, sums + point * WeightStep(out_channels, in_channels),
-           in_channels, true, gemm);
+           inputs + point * in_step, 1, count, sums + point * weight_step, in_channels, true, gemm);
     }
   }
 }
 
 void AddWeightGradient(const float* sums, Size to, Size from, float* dw, Size dw_step) {
-  const Size step = WeightStep(to, from);
+  const auto step = static_cast<Size>(WeightStep(to, from));
   for (Size row = 0; row < to; ++row) {
     for (Size column = 0; column < from; ++column) {
       const float* s = sums + row * from + column;

@@ -32,12 +32,12 @@ bool FitsWinograd(const Windows& windows, int64_t rows, int64_t channels);
 
 /// Floats that the functions below need as scratch for a convolution of `from` to `to` channels
 /// with outputs of this size.
-size_t WinogradScratch(Size height, Size width, Size from, Size to);
+int64_t WinogradScratch(Size height, Size width, int64_t from, int64_t to);
 
 /// Floats from one point of [16][to][from] transformed weights, or of their sums, to the next. The
 /// points of a weight would lie in the same set of the cache if the distance were a large power of
 /// two.
-inline Size WeightStep(Size to, Size from) { return to * from + 16; }
+inline int64_t WeightStep(int64_t to, int64_t from) { return to * from + 16; }
 /// Transforms weights [to][from][3][3] to [16][to][from].
 void TransformWeights(const float* weights, Size to, Size from, float* transformed);
 /// The same for the input gradient: weights [from][to][3][3], turned around, to [16][to][from].

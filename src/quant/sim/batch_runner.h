@@ -27,13 +27,19 @@ class BatchRunner {
   /// much of the range.
   template <typename Params>
   void Run(int number, void (*kernel)(const Params*), const Params& params,
-           const Range<Params>& range, double work, const std::function<size_t(int64_t)>& scratch) {
-    const int parts = PartsOf(range.total, work);
+           const Range<Params>& range, double work,
+           const std::function<int64_t(int64_t)>& scratch) {
+    int parts = PartsOf(range.total, work);
     if (parts == 0) return;
+    size_t floats = 0;
+    // Unfolded windows of large images are the scratch of few threads.
+    for (;; --parts) {
+      floats = Aligned(scratch((range.total + parts - 1) / parts));
+      if (parts == 1 || floats <= kMostScratch / static_cast<size_t>(parts)) break;
+    }
     const auto begin = [&](int64_t part) { return range.total * part / parts; };
     std::vector<Params> blocks(static_cast<size_t>(parts), params);
     const void* pointers[kMaxThreads];
-    const size_t floats = Aligned(scratch((range.total + parts - 1) / parts));
     if (scratch_.size() < floats * blocks.size()) scratch_.resize(floats * blocks.size());
     for (size_t part = 0; part < blocks.size(); ++part) {
       blocks[part].*range.begin = begin(static_cast<int64_t>(part));
@@ -46,8 +52,11 @@ class BatchRunner {
   }
 
  private:
+  static constexpr size_t kMostScratch = size_t{1} << 26;  // floats, if there is more than one part
+
   /// Parts lie a cache line apart, and kernels may read a vector beyond their scratch.
-  static size_t Aligned(size_t floats) { return (floats + 4 + 31) / 16 * 16; }
+  /// Throws kOutOfMemory for more than a machine can address.
+  static size_t Aligned(int64_t floats);
   int PartsOf(int64_t total, double work) const;
 
   ParallelRunner* runner_;

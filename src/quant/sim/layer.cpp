@@ -183,9 +183,7 @@ void LayerMath::ForwardSame(std::span<const Tensor> x, const float* weights,
 void LayerMath::RunProduct(const ProductParams& params, int64_t samples, int64_t columns) {
   const double work =
       static_cast<double>(samples * params.rows) * static_cast<double>(columns * params.depth);
-  const auto scratch = [&](int64_t) {
-    return static_cast<size_t>(gradient::GemmScratch(static_cast<gradient::Size>(params.rows)));
-  };
+  const auto scratch = [&](int64_t) { return gradient::GemmScratch(params.rows); };
   const bool shared = samples > 1 && params.c[0] == params.c[1];
   const bool by_columns = shared || samples < columns / gradient::kGemmColumns;
   ProductParams whole = params;

@@ -39,6 +39,7 @@ TEST(LayerMath, AgainstTheInterpreter) {
       {{1, 8, 6, 6}, {1, 8, 3, 3}, 1, {1, 1}, {1, 1, 1, 1}, {1, 1}},   // one output
       {{1, 8, 6, 6}, {2, 4, 3, 1}, 2, {2, 2}, {1, 0, 0, 1}, {2, 1}},   // one output per group
       {{1, 8, 5, 7}, {6, 8, 1, 1}, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}},   // pointwise
+      {{2, 7, 5, 6}, {1, 7, 1, 1}, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}},   // pointwise, one output
       {{2, 4, 21}, {4, 1, 4}, 4, {3}, {2, 1}, {2}},                    // one dimension
       {{1, 2, 5, 4, 6}, {2, 1, 2, 3, 3}, 2, {1, 2, 1}, {1, 0, 1, 0, 1, 1}, {1, 1, 2}},
       // by Winograd's filtering: odd sizes, every padding, several images and groups, bands of
