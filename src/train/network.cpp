@@ -117,8 +117,11 @@ void TrainNetwork::PlanScales() {
 }
 
 std::vector<Tensor> TrainNetwork::FloatOutputs(const Node& layer, std::vector<Values>& samples) {
+  const Value* input = layer.inputs[0];
   std::vector<Tensor> x;
-  for (const Values& values : samples) x.push_back(values.at(layer.inputs[0]));
+  for (const Values& values : samples) {
+    x.push_back(input->is_constant() ? input->constant : values.at(input));
+  }
   std::vector<Tensor> out = simulator_.EvaluateLayer(layer, x);
   for (size_t i = 0; i < out.size(); ++i) samples[i][layer.outputs[0]] = out[i];
   return out;
