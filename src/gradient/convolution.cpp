@@ -26,8 +26,9 @@ struct Sizes {
         out_width(static_cast<Size>(p.windows.out[2])) {}
 };
 
-RQ_INLINE bool ByWinograd(const ConvolutionParams& p) {
-  return FitsWinograd(p.windows, p.rows, p.windows.channels);
+/// Whether the convolution is filtered minimally.
+RQ_INLINE bool Filters(const ConvolutionParams& p) {
+  return p.filter_minimally != 0 && FitsWinograd(p.windows, p.rows, p.windows.channels);
 }
 
 /// Computes the outputs of one group of one image.
@@ -86,7 +87,7 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
   float* dw = p.dw + group * s.rows * s.k + first * taps;
   float* scratch = p.scratch;
   float* sums = nullptr;
-  if (p.filter_minimally && ByWinograd(p)) {
+  if (Filters(p)) {
     sums = scratch;
     const Size count = 16 * static_cast<Size>(WeightStep(s.rows, channels));
     scratch += count;
@@ -114,11 +115,38 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
   if (sums) AddWeightGradient(sums, s.rows, channels, dw, s.k);
 }
 
+/// Calls each(sample, first row, x, y, weights, transformed, scratch) for every group of every
+/// image of the samples in [begin, end). x and y are where the group begins in the inputs and
+/// outputs of the sample; `transformed` are the weights as `transform` writes them, null if none
+/// are filtered.
+template <typename Transform, typename Each>
+RQ_INLINE void ForImages(const ConvolutionParams& p, const Transform& transform, const Each& each) {
+  const Sizes s(p);
+  const auto groups = static_cast<Size>(p.groups), images = static_cast<Size>(p.windows.batch);
+  float* scratch = p.scratch;
+  float* transformed = nullptr;
+  if (Filters(p)) {
+    transformed = scratch;
+    scratch += 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
+  }
+  for (Size group = 0; group < groups; ++group) {
+    const float* weights = p.weights + group * s.rows * s.k;
+    if (transformed) transform(weights, s.rows, s.channels, transformed);
+    for (Size sample = static_cast<Size>(p.begin); sample < static_cast<Size>(p.end); ++sample) {
+      for (Size image = 0; image < images; ++image) {
+        const Size at = image * groups + group;
+        each(sample, group * s.rows, at * s.channels * s.plane, at * s.rows * s.pixels, weights,
+             transformed, scratch);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int64_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
   const Windows& w = p.windows;
-  if (p.filter_minimally && ByWinograd(p)) {
+  if (Filters(p)) {
     const Sizes s(p);
     const int64_t forward = WinogradScratch(s.out_height, s.out_width, channels, p.rows);
     const int64_t backward = WinogradScratch(s.in_height, s.in_width, p.rows, channels);
@@ -132,48 +160,28 @@ int64_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
 extern "C" {
 
 void rq_conv_outputs(const ConvolutionParams* p) {
-  const Sizes s(*p);
-  const Size groups = static_cast<Size>(p->groups);
-  float* scratch = p->scratch;
-  for (Size group = 0; group < groups; ++group) {
-    const float* weights = p->weights + group * s.rows * s.k;
-    float* transformed = nullptr;
-    if (p->filter_minimally && ByWinograd(*p)) {
-      transformed = p->scratch;
-      scratch = transformed + 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
-      TransformWeights(weights, s.rows, s.channels, transformed);
-    }
-    for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
-      for (Size image = 0; image < static_cast<Size>(p->windows.batch); ++image) {
-        const Size at = image * groups + group;
-        Outputs(*p, p->x[sample] + at * s.channels * s.plane, weights,
-                p->bias ? p->bias + group * s.rows : nullptr, transformed,
-                p->y[sample] + at * s.rows * s.pixels, scratch);
-      }
-    }
-  }
+  ForImages(
+      *p,
+      [](const float* weights, Size rows, Size channels, float* to) {
+        TransformWeights(weights, rows, channels, to);
+      },
+      [p](Size sample, Size row, Size x, Size y, const float* weights, const float* transformed,
+          float* scratch) {
+        Outputs(*p, p->x[sample] + x, weights, p->bias ? p->bias + row : nullptr, transformed,
+                p->y[sample] + y, scratch);
+      });
 }
 
 void rq_conv_input_gradient(const ConvolutionParams* p) {
-  const Sizes s(*p);
-  const Size groups = static_cast<Size>(p->groups);
-  float* scratch = p->scratch;
-  for (Size group = 0; group < groups; ++group) {
-    const float* weights = p->weights + group * s.rows * s.k;
-    float* transformed = nullptr;
-    if (p->filter_minimally && ByWinograd(*p)) {
-      transformed = p->scratch;
-      scratch = transformed + 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
-      TransformTurned(weights, s.channels, s.rows, transformed);
-    }
-    for (Size sample = static_cast<Size>(p->begin); sample < static_cast<Size>(p->end); ++sample) {
-      for (Size image = 0; image < static_cast<Size>(p->windows.batch); ++image) {
-        const Size at = image * groups + group;
-        InputGradient(*p, p->dy[sample] + at * s.rows * s.pixels, weights, transformed,
-                      p->dx[sample] + at * s.channels * s.plane, scratch);
-      }
-    }
-  }
+  ForImages(
+      *p,
+      [](const float* weights, Size rows, Size channels, float* to) {
+        TransformTurned(weights, channels, rows, to);
+      },
+      [p](Size sample, Size, Size x, Size y, const float* weights, const float* transformed,
+          float* scratch) {
+        InputGradient(*p, p->dy[sample] + y, weights, transformed, p->dx[sample] + x, scratch);
+      });
 }
 
 void rq_conv_weight_gradient(const ConvolutionParams* p) {

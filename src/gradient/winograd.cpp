@@ -7,8 +7,9 @@ namespace {
 
 constexpr Size kPoints = 16;
 constexpr int64_t kLeastChannels = 4;
-/// The sums of a weight gradient are 16/9 of the weights; more than this are not worth the memory.
-constexpr int64_t kMostSums = 1 << 22;
+/// Weights whose sums, 16 for 9, are more than these floats are not filtered, for the sake of
+/// memory.
+constexpr int64_t kMostSums = int64_t{1} << 22;
 
 RQ_INLINE v128_t Add(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
 RQ_INLINE v128_t Sub(v128_t a, v128_t b) { return wasm_f32x4_sub(a, b); }
@@ -39,6 +40,11 @@ RQ_INLINE void PadLines(const float* plane, Size height, Size width, Size first,
 struct Four {
   v128_t v0, v1, v2, v3;
 };
+
+RQ_INLINE void StorePoints(float* to, Size step, const Four& points) {
+  wasm_v128_store(to, points.v0), wasm_v128_store(to + step, points.v1);
+  wasm_v128_store(to + 2 * step, points.v2), wasm_v128_store(to + 3 * step, points.v3);
+}
 
 /// Pixels 2t, 2t + 1, 2t + 2 and 2t + 3 of four tiles t.
 RQ_INLINE Four LoadTiles(const float* line) {
@@ -71,14 +77,8 @@ RQ_INLINE void TransformPlane(const float* padded, const Tiles& tiles, float* to
       const Four y1 = TransformInput(x0.v1, x1.v1, x2.v1, x3.v1);
       const Four y2 = TransformInput(x0.v2, x1.v2, x2.v2, x3.v2);
       const Four y3 = TransformInput(x0.v3, x1.v3, x2.v3, x3.v3);
-      wasm_v128_store(to, y0.v0), wasm_v128_store(to + step, y0.v1);
-      wasm_v128_store(to + 2 * step, y0.v2), wasm_v128_store(to + 3 * step, y0.v3);
-      wasm_v128_store(to + 4 * step, y1.v0), wasm_v128_store(to + 5 * step, y1.v1);
-      wasm_v128_store(to + 6 * step, y1.v2), wasm_v128_store(to + 7 * step, y1.v3);
-      wasm_v128_store(to + 8 * step, y2.v0), wasm_v128_store(to + 9 * step, y2.v1);
-      wasm_v128_store(to + 10 * step, y2.v2), wasm_v128_store(to + 11 * step, y2.v3);
-      wasm_v128_store(to + 12 * step, y3.v0), wasm_v128_store(to + 13 * step, y3.v1);
-      wasm_v128_store(to + 14 * step, y3.v2), wasm_v128_store(to + 15 * step, y3.v3);
+      StorePoints(to, step, y0), StorePoints(to + 4 * step, step, y1);
+      StorePoints(to + 8 * step, step, y2), StorePoints(to + 12 * step, step, y3);
     }
   }
 }
@@ -105,14 +105,8 @@ RQ_INLINE void TransformGradientPlane(const float* padded, const Tiles& tiles, f
       const Four y1 = TransformGradient(left.v1, right.v1);
       const Four y2 = TransformGradient(left.v2, right.v2);
       const Four y3 = TransformGradient(left.v3, right.v3);
-      wasm_v128_store(to, y0.v0), wasm_v128_store(to + step, y0.v1);
-      wasm_v128_store(to + 2 * step, y0.v2), wasm_v128_store(to + 3 * step, y0.v3);
-      wasm_v128_store(to + 4 * step, y1.v0), wasm_v128_store(to + 5 * step, y1.v1);
-      wasm_v128_store(to + 6 * step, y1.v2), wasm_v128_store(to + 7 * step, y1.v3);
-      wasm_v128_store(to + 8 * step, y2.v0), wasm_v128_store(to + 9 * step, y2.v1);
-      wasm_v128_store(to + 10 * step, y2.v2), wasm_v128_store(to + 11 * step, y2.v3);
-      wasm_v128_store(to + 12 * step, y3.v0), wasm_v128_store(to + 13 * step, y3.v1);
-      wasm_v128_store(to + 14 * step, y3.v2), wasm_v128_store(to + 15 * step, y3.v3);
+      StorePoints(to, step, y0), StorePoints(to + 4 * step, step, y1);
+      StorePoints(to + 8 * step, step, y2), StorePoints(to + 12 * step, step, y3);
     }
   }
 }
@@ -124,6 +118,12 @@ struct Two {
 /// A^T of four points.
 RQ_INLINE Two TransformOutput(v128_t m0, v128_t m1, v128_t m2, v128_t m3) {
   return {Add(Add(m0, m1), m2), Sub(Sub(m1, m2), m3)};
+}
+
+/// A^T of the four points of a column.
+RQ_INLINE Two LoadColumn(const float* points, Size step) {
+  return TransformOutput(wasm_v128_load(points), wasm_v128_load(points + 4 * step),
+                         wasm_v128_load(points + 8 * step), wasm_v128_load(points + 12 * step));
 }
 
 /// Writes eight neighboring pixels of a line, as far as it reaches.
@@ -147,18 +147,8 @@ RQ_INLINE void TransformOutputs(const float* points, Size step, const Tiles& til
     const Size y = first + 2 * line;
     for (Size tile = 0; tile < tiles.columns; tile += 4, points += 4) {
       if (y >= height || 2 * tile >= width) continue;
-      const float* m = points;
-      const Two c0 = TransformOutput(wasm_v128_load(m), wasm_v128_load(m + 4 * step),
-                                     wasm_v128_load(m + 8 * step), wasm_v128_load(m + 12 * step));
-      m += step;
-      const Two c1 = TransformOutput(wasm_v128_load(m), wasm_v128_load(m + 4 * step),
-                                     wasm_v128_load(m + 8 * step), wasm_v128_load(m + 12 * step));
-      m += step;
-      const Two c2 = TransformOutput(wasm_v128_load(m), wasm_v128_load(m + 4 * step),
-                                     wasm_v128_load(m + 8 * step), wasm_v128_load(m + 12 * step));
-      m += step;
-      const Two c3 = TransformOutput(wasm_v128_load(m), wasm_v128_load(m + 4 * step),
-                                     wasm_v128_load(m + 8 * step), wasm_v128_load(m + 12 * step));
+      const Two c0 = LoadColumn(points, step), c1 = LoadColumn(points + step, step);
+      const Two c2 = LoadColumn(points + 2 * step, step), c3 = LoadColumn(points + 3 * step, step);
       const Two top = TransformOutput(c0.v0, c1.v0, c2.v0, c3.v0);
       const Two low = TransformOutput(c0.v1, c1.v1, c2.v1, c3.v1);
       float* to = plane + y * width;
@@ -170,10 +160,10 @@ RQ_INLINE void TransformOutputs(const float* points, Size step, const Tiles& til
   }
 }
 
-/// G of three numbers, and its transpose.
 struct Points {
   float p0, p1, p2, p3;
 };
+/// G of three numbers.
 RQ_INLINE Points Spread(float a, float b, float c) {
   return {a, 0.5f * (a + b + c), 0.5f * (a - b + c), c};
 }
@@ -199,8 +189,44 @@ RQ_INLINE void TransformTaps(const float* g, Size turn, float* to, Size step) {
 struct Three {
   float t0, t1, t2;
 };
+/// G^T of four numbers.
 RQ_INLINE Three Gather(float a, float b, float c, float d) {
   return {a + 0.5f * (b + c), 0.5f * (b - c), 0.5f * (b + c) + d};
+}
+/// G^T of the four points of a column.
+RQ_INLINE Three GatherColumn(const float* points, Size step) {
+  return Gather(points[0], points[4 * step], points[8 * step], points[12 * step]);
+}
+
+/// The distances of what the functions below lay out, and the scratch of a band's tiles.
+struct Layout {
+  Tiles tiles;
+  Size count, lines;  // tiles of a band, and the lines that they read
+  Size weights, in, out;
+  float *eight, *padded, *inputs, *outputs, *gemm;
+
+  RQ_MEMBER Layout(Size in_channels, Size out_channels, Size height, Size width, float* scratch)
+      : tiles(TilesOf(height, width)),
+        count(tiles.count()),
+        lines(2 * tiles.band + 2),
+        weights(static_cast<Size>(WeightStep(out_channels, in_channels))),
+        in(static_cast<Size>(StepOf(in_channels * count))),
+        out(static_cast<Size>(StepOf(out_channels * count))),
+        eight(scratch),
+        padded(eight + 8),
+        inputs(padded + lines * tiles.width()),
+        outputs(inputs + kPoints * in),
+        gemm(outputs + kPoints * out) {}
+};
+
+/// Writes B^T d B of the tiles of all channels of an image, from its line `first` on.
+RQ_INLINE void TransformImage(const Layout& at, const float* image, Size channels, Size height,
+                              Size width, Size first, Size left) {
+  for (Size channel = 0; channel < channels; ++channel) {
+    PadLines(image + channel * height * width, height, width, first, at.lines, left,
+             at.tiles.width(), at.padded);
+    TransformPlane(at.padded, at.tiles, at.inputs + channel * at.count, at.in);
+  }
 }
 
 }  // namespace
@@ -246,29 +272,18 @@ void TransformTurned(const float* weights, Size to, Size from, float* transforme
 void WinogradOutputs(Size in_channels, Size in_height, Size in_width, Size out_channels,
                      Size out_height, Size out_width, Size top, Size left, const float* image,
                      const float* weights, const float* bias, float* to, float* scratch) {
-  const Tiles tiles = TilesOf(out_height, out_width);
-  const Size count = tiles.count(), lines = 2 * tiles.band + 2;
-  const auto weight_step = static_cast<Size>(WeightStep(out_channels, in_channels));
-  const auto in_step = static_cast<Size>(StepOf(in_channels * count));
-  const auto out_step = static_cast<Size>(StepOf(out_channels * count));
-  float* eight = scratch;
-  float* padded = eight + 8;
-  float* inputs = padded + lines * tiles.width();
-  float* products = inputs + kPoints * in_step;
-  float* gemm = products + kPoints * out_step;
-  for (Size line = 0; line < tiles.lines; line += tiles.band) {
-    for (Size channel = 0; channel < in_channels; ++channel) {
-      PadLines(image + channel * in_height * in_width, in_height, in_width, 2 * line - top, lines,
-               left, tiles.width(), padded);
-      TransformPlane(padded, tiles, inputs + channel * count, in_step);
-    }
+  const Layout at(in_channels, out_channels, out_height, out_width, scratch);
+  for (Size line = 0; line < at.tiles.lines; line += at.tiles.band) {
+    TransformImage(at, image, in_channels, in_height, in_width, 2 * line - top, left);
     for (Size point = 0; point < kPoints; ++point) {
-      Gemm(out_channels, count, in_channels, weights + point * weight_step, in_channels, 1,
-           inputs + point * in_step, count, 1, products + point * out_step, count, false, gemm);
+      Gemm(out_channels, at.count, in_channels, weights + point * at.weights, in_channels, 1,
+           at.inputs + point * at.in, at.count, 1, at.outputs + point * at.out, at.count, false,
+           at.gemm);
     }
     for (Size channel = 0; channel < out_channels; ++channel) {
-      TransformOutputs(products + channel * count, out_step, tiles, 2 * line, out_height, out_width,
-                       bias ? bias[channel] : 0, to + channel * out_height * out_width, eight);
+      TransformOutputs(at.outputs + channel * at.count, at.out, at.tiles, 2 * line, out_height,
+                       out_width, bias ? bias[channel] : 0, to + channel * out_height * out_width,
+                       at.eight);
     }
   }
 }
@@ -276,29 +291,18 @@ void WinogradOutputs(Size in_channels, Size in_height, Size in_width, Size out_c
 void WinogradSums(Size in_channels, Size in_height, Size in_width, Size out_channels,
                   Size out_height, Size out_width, Size top, Size left, const float* image,
                   const float* gradient, float* sums, float* scratch) {
-  const Tiles tiles = TilesOf(out_height, out_width);
-  const Size count = tiles.count(), lines = 2 * tiles.band + 2;
-  const auto weight_step = static_cast<Size>(WeightStep(out_channels, in_channels));
-  const auto in_step = static_cast<Size>(StepOf(in_channels * count));
-  const auto out_step = static_cast<Size>(StepOf(out_channels * count));
-  float* padded = scratch;
-  float* inputs = padded + lines * tiles.width();
-  float* outputs = inputs + kPoints * in_step;
-  float* gemm = outputs + kPoints * out_step;
-  for (Size line = 0; line < tiles.lines; line += tiles.band) {
-    for (Size channel = 0; channel < in_channels; ++channel) {
-      PadLines(image + channel * in_height * in_width, in_height, in_width, 2 * line - top, lines,
-               left, tiles.width(), padded);
-      TransformPlane(padded, tiles, inputs + channel * count, in_step);
-    }
+  const Layout at(in_channels, out_channels, out_height, out_width, scratch);
+  for (Size line = 0; line < at.tiles.lines; line += at.tiles.band) {
+    TransformImage(at, image, in_channels, in_height, in_width, 2 * line - top, left);
     for (Size channel = 0; channel < out_channels; ++channel) {
-      PadLines(gradient + channel * out_height * out_width, out_height, out_width, 2 * line, lines,
-               0, tiles.width(), padded);
-      TransformGradientPlane(padded, tiles, outputs + channel * count, out_step);
+      PadLines(gradient + channel * out_height * out_width, out_height, out_width, 2 * line,
+               at.lines, 0, at.tiles.width(), at.padded);
+      TransformGradientPlane(at.padded, at.tiles, at.outputs + channel * at.count, at.out);
     }
     for (Size point = 0; point < kPoints; ++point) {
-      Gemm(out_channels, in_channels, count, outputs + point * out_step, count, 1,
-           inputs + point * in_step, 1, count, sums + point * weight_step, in_channels, true, gemm);
+      Gemm(out_channels, in_channels, at.count, at.outputs + point * at.out, at.count, 1,
+           at.inputs + point * at.in, 1, at.count, sums + point * at.weights, in_channels, true,
+           at.gemm);
     }
   }
 }
@@ -308,13 +312,8 @@ void AddWeightGradient(const float* sums, Size to, Size from, float* dw, Size dw
   for (Size row = 0; row < to; ++row) {
     for (Size column = 0; column < from; ++column) {
       const float* s = sums + row * from + column;
-      const Three a = Gather(s[0], s[4 * step], s[8 * step], s[12 * step]);
-      s += step;
-      const Three b = Gather(s[0], s[4 * step], s[8 * step], s[12 * step]);
-      s += step;
-      const Three c = Gather(s[0], s[4 * step], s[8 * step], s[12 * step]);
-      s += step;
-      const Three d = Gather(s[0], s[4 * step], s[8 * step], s[12 * step]);
+      const Three a = GatherColumn(s, step), b = GatherColumn(s + step, step);
+      const Three c = GatherColumn(s + 2 * step, step), d = GatherColumn(s + 3 * step, step);
       float* w = dw + row * dw_step + 9 * column;
       const auto add = [&](float p, float q, float r, float t) {
         const Three line = Gather(p, q, r, t);

@@ -40,7 +40,7 @@ int64_t WinogradScratch(Size height, Size width, int64_t from, int64_t to);
 inline int64_t WeightStep(int64_t to, int64_t from) { return to * from + 16; }
 /// Transforms weights [to][from][3][3] to [16][to][from].
 void TransformWeights(const float* weights, Size to, Size from, float* transformed);
-/// The same for the input gradient: weights [from][to][3][3], turned around, to [16][to][from].
+/// Transforms weights [from][to][3][3], turned around for the input gradient, to [16][to][from].
 void TransformTurned(const float* weights, Size to, Size from, float* transformed);
 
 /// Convolves an image with `weights` of TransformWeights(). The first window begins `top` lines

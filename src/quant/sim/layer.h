@@ -40,13 +40,13 @@ class LayerMath {
   /// one number per row, or none.
   std::vector<Tensor> Forward(std::span<const Tensor> x, const float* weights,
                               const std::vector<float>& bias);
-  /// The same for one sample.
+  /// Runs the layer on one sample.
   Tensor Forward(const Tensor& x, const float* weights, const std::vector<float>& bias);
   /// Adds to weight_gradient and bias_gradient (unless nullptr) and writes the gradient by every
   /// sample (unless `dx` is empty).
   void Backward(std::span<const Tensor> x, const float* weights, std::span<const Tensor> dy,
                 float* weight_gradient, float* bias_gradient, std::span<Tensor> dx);
-  /// The same for one sample; dx may be null.
+  /// Computes the gradients of one sample; dx may be null.
   void Backward(const Tensor& x, const float* weights, const Tensor& dy, float* weight_gradient,
                 float* bias_gradient, Tensor* dx);
   /// Visits the inputs and outputs of a layer that is no ConvTranspose as the columns of matrices.
