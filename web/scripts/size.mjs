@@ -8,7 +8,7 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1044e3, brotli: 316e3 };
-const OPERATORS_LIMIT = { raw: 960e3, brotli: 303e3 };
+const OPERATORS_LIMIT = { raw: 961e3, brotli: 303e3 };
 const TOOLS_LIMIT = { raw: 938e3, brotli: 294e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 

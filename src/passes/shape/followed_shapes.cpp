@@ -77,16 +77,19 @@ bool FollowedShapes::Visit(const Node& node) {
     output->type = std::move(types[i]);
     changed[i] = 1;
   }
-  const std::vector<Tensor> constants = ConstantsOf(graph_, node);
   uint8_t& folded = folded_[node.position];
-  if (first_) folded = !constants.empty();
-  if (folded == constants.empty()) return false;
-  for (size_t i = 0; i < constants.size(); ++i) {
-    Value* output = node.outputs[i];
-    if (output == nullptr || (!changed[i] && output->constant.SameBits(constants[i]))) continue;
-    output->constant = constants[i];
-    changed[i] = 1;
-    changed_constants_.push_back(output);
+  // Which values are constants never changes, so a node that was not folded stays as it is.
+  if (first_ || folded) {
+    const std::vector<Tensor> constants = ConstantsOf(graph_, node);
+    if (first_) folded = !constants.empty();
+    if (folded == constants.empty()) return false;
+    for (size_t i = 0; i < constants.size(); ++i) {
+      Value* output = node.outputs[i];
+      if (output == nullptr || (!changed[i] && output->constant.SameBits(constants[i]))) continue;
+      output->constant = constants[i];
+      changed[i] = 1;
+      changed_constants_.push_back(output);
+    }
   }
   for (size_t i = 0; i < changed.size(); ++i) {
     if (changed[i]) Mark(*node.outputs[i]);

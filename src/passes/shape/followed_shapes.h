@@ -24,9 +24,9 @@ class FollowedShapes {
   bool IsFolded(const Node& node) const { return folded_[node.position]; }
 
   /// Follows other shapes of the inputs, one for each input that is no constant, in order. Returns
-  /// false, and cannot be used any more, where a type is no longer known or another set of nodes is
-  /// folded. Throws as InferNode and the references of operators do, after which it cannot be used
-  /// either.
+  /// false, and cannot be used any more, where a type is no longer known or a node that was
+  /// folded cannot be. Throws as InferNode and the references of operators do, after which it
+  /// cannot be used either.
   bool Follow(const std::vector<Shape>& input_shapes);
   /// The nodes that Follow() computed anew because a type or a constant that they read changed, in
   /// the order of the graph.

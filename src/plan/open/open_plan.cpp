@@ -13,6 +13,7 @@
 #include "plan/compile.h"
 #include "plan/journal.h"
 #include "plan/open/same_network.h"
+#include "plan/open/used_reshape.h"
 #include "plan/pack/pack_activations.h"
 
 namespace requant {
@@ -57,13 +58,6 @@ class FollowingPlan : public OpenPlan {
   /// Gives the slots their memory, with room for those that grow.
   void LayOut(int tries);
 
-  /// A Reshape or Expand that a pass made part of another operator, as those that split, join and
-  /// repeat heads.
-  struct UsedReshape {
-    const Node* node = nullptr;  // of the prepared model
-    Shape from, to;              // when the plan was made
-    bool IsTheSame() const;
-  };
   /// How a constant that is computed from shapes reaches the plan's graph.
   struct Source {
     Value* value = nullptr;             // the constant of that name in the plan's graph
@@ -82,6 +76,7 @@ class FollowingPlan : public OpenPlan {
   std::unique_ptr<PlanBuilder> builder_;
   // Indexed by positions of nodes of the plan's graph.
   std::vector<uint8_t> marked_;
+  std::vector<const Node*> twins_;  // of the prepared model, where both compute the same values
   std::vector<size_t> lowered_by_;  // the entry of the journal that has the node's steps
   std::vector<uint8_t> lower_;      // indexed by entries of the journal
   // Indexed by slots.
@@ -117,36 +112,19 @@ OpenPlanResult FollowingPlan::Make(const PreparedModel& model, const std::vector
   return {std::move(made), false};
 }
 
-/// Whether every dimension of the result is the number that it was, or, as it was, that of the same
-/// axis of the input, counted from either end. What an Expand did not repeat it must not repeat.
-bool FollowingPlan::UsedReshape::IsTheSame() const {
-  const Shape now = node->input(0)->type.StaticShape();
-  const Shape result = node->output()->type.StaticShape();
-  if (now.size() != from.size() || result.size() != to.size()) return false;
-  for (size_t i = 0; i < to.size(); ++i) {
-    bool copied = false, copies = false;
-    for (const size_t axis : {i, i + from.size() - to.size()}) {
-      if (axis >= from.size() || to[i] != from[axis]) continue;
-      copied = true;
-      copies = copies || result[i] == now[axis];
-    }
-    const bool stays = result[i] == to[i] && !(node->Is(Op::kExpand) && copied);
-    if (!stays && !copies) return false;
-  }
-  return true;
-}
-
 bool FollowingPlan::Relate(const PreparedModel& model, const std::vector<Shape>& before) {
   const Graph& from = followed_.graph();
   const Graph& to = *plan_->graph;
   std::vector<uint8_t> lives(from.nodes().size());
   vanished_.assign(from.nodes().size(), 0);
+  twins_.assign(to.nodes().size(), nullptr);
   size_t living = 0;
   for (const auto& node : from.nodes()) {
     const Node* twin = to.FindNode(node->name);
     if (twin && SameWiring(*node, *twin)) {
       lives[node->position] = 1;
       ++living;
+      if (SameStaticTypes(node->outputs, twin->outputs)) twins_[twin->position] = node.get();
       continue;
     }
     vanished_[node->position] =
@@ -272,17 +250,23 @@ bool FollowingPlan::Retype(const std::vector<Shape>& shapes) {
     place.bytes = DTypeBytes(place.dtype, static_cast<size_t>(NumElements(shape)));
     MarkReaders(*input);
   }
+  std::vector<ValueType> types;
   for (size_t i = 0; i < marked_.size(); ++i) {
     if (!marked_[i]) continue;
     const Node& node = *graph.nodes()[i];
     lower_[lowered_by_[i]] = 1;
-    std::vector<ValueType> types = InferNode(graph, node);
-    types.resize(node.outputs.size());
-    for (size_t slot = 0; slot < types.size(); ++slot) {
+    const Node* twin = twins_[i];
+    if (twin == nullptr) {
+      types = InferNode(graph, node);
+      types.resize(node.outputs.size());
+    }
+    for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
       Value* output = node.outputs[slot];
-      if (output == nullptr || SameStaticType(output->type, types[slot])) continue;
-      if (!types[slot].IsStatic() || types[slot].dtype != output->type.dtype) return false;
-      output->type = std::move(types[slot]);
+      if (output == nullptr) continue;
+      const ValueType& type = twin ? twin->outputs[slot]->type : types[slot];
+      if (SameStaticType(output->type, type)) continue;
+      if (!type.IsStatic() || type.dtype != output->type.dtype) return false;
+      output->type = type;
       MarkReaders(*output);
     }
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/shape/followed_shapes.h"
 #include "tensor/tensor.h"
 
 namespace requant {
@@ -23,6 +24,13 @@ inline std::vector<std::string_view> NamesOf(const std::vector<Value*>& values) 
 inline bool SameWiring(const Node& a, const Node& b) {
   return a.op_type == b.op_type && a.domain == b.domain && NamesOf(a.inputs) == NamesOf(b.inputs) &&
          NamesOf(a.outputs) == NamesOf(b.outputs);
+}
+
+/// Whether the values at the same places have the same known types.
+inline bool SameStaticTypes(const std::vector<Value*>& a, const std::vector<Value*>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Value* x, const Value* y) {
+    return !x || !y ? x == y : y->type.IsStatic() && SameStaticType(x->type, y->type);
+  });
 }
 
 inline bool SameContents(const Tensor& a, const Tensor& b) {
