@@ -275,6 +275,8 @@ WindowAxis PlaceWindow(const Window& window, size_t axis, int64_t input) {
   const int64_t padded = CheckedAdd64(CheckedAdd64(input, begin), end);
   if (padded < extent) {
     if (input == 0) return {0, begin, end};
+    // ceil((padded - extent) / stride) + 1 is 1 where less than a stride is missing.
+    if (window.ceil_mode && extent - padded < stride) return {1, begin, end};
     Fail(ErrorCode::kShapeMismatch,
          StrCat("a window of ", extent, " does not fit into ", input, " + ", begin, " + ", end,
                 " elements (spatial dimension ", axis, ")"));

@@ -20,6 +20,9 @@ TEST(MaxPool, CeilModeOverhangsButNeverStartsInThePadding) {
   ExpectTensor(run(2, 3, {1, 1}), {1, 1, 3}, {1, 4, 6});
   // A second window would start at element 7 - 1 = 6, in the padding.
   ExpectTensor(run(2, 7, {1, 1}), {1, 1, 1}, {1});
+  // A window larger than the image overhangs by less than a stride.
+  ExpectTensor(run(8, 3, {0, 0}), {1, 1, 1}, {6});
+  EXPECT_EQ(CodeOf([&] { run(9, 3, {0, 0}); }), ErrorCode::kShapeMismatch);
 }
 
 TEST(MaxPool, DilatedBytesWithIndices) {
