@@ -217,3 +217,48 @@ test('the functions of a GELU that are all rounded', async () => {
   });
   near(y, expected);
 });
+
+test('other engines read a product whose Clip ends between two codes', async () => {
+  const ort = await import('onnxruntime-web');
+  ort.env.wasm.numThreads = 1;
+  ort.env.logLevel = 'fatal';
+  const samples = Array.from({ length: 4 }, (_, k) => ({
+    x: new Tensor(
+      'float32',
+      Float32Array.from({ length: 6 }, (_, i) => Math.sin(i * 1.3 + k)),
+      [2, 3],
+    ),
+  }));
+  for (const product of ['MatMul(%a, %w)', 'Gemm(%a, %w, %b)']) {
+    for (const [low, high] of [
+      [-0.5, 0.8],
+      [-0.3, 0.7],
+      [0, 6],
+      [-9, 9],
+    ]) {
+      const model = await parseModel(`graph "clipped" opset 18
+        input %x: float32[2, 3]
+        const %w: float32[3, 4] = {0.3, -1, 0.5, 2, 0.1, 0.2, -0.4, 1, -0.6, 0.9, 0.7, -1.5}
+        const %b: float32[4] = {0.1, 0.2, -0.3, 0}
+        const %low: float32[] = {${low}}
+        const %high: float32[] = {${high}}
+        %a = Tanh(%x)
+        %m = ${product}
+        %c = Clip(%m, %low, %high)
+        %y = Concat(%c, %c) {axis = 1}
+        output %y`);
+      const quantized = await quantize(model, { calibration: samples });
+      const session = await InferenceSession.create(quantized);
+      const theirs = await ort.InferenceSession.create(quantized.toOnnx());
+      for (const { x } of samples) {
+        const ours = (await session.run({ x })).y.data;
+        const { y } = await theirs.run({ x: new ort.Tensor('float32', x.data, x.dims) });
+        near([...ours], [...y.data]);
+      }
+      await session.release();
+      await theirs.release();
+      quantized.dispose();
+      model.dispose();
+    }
+  }
+});

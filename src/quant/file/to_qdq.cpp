@@ -1,7 +1,10 @@
 // Writes the float graph with Q/DQ pairs, the form that other runtimes read.
+#include <cmath>
+
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/quantized/wide.h"
+#include "quant/assign/assign.h"
 #include "quant/file/grid_writer.h"
 #include "quant/graph/prepare.h"
 #include "quant/grid/affine.h"
@@ -54,8 +57,26 @@ class QdqWriter : public GridWriter {
     return out;
   }
 
+  /// Widens the bounds of a Clip that round to the grid's ends to these ends, which has the same
+  /// codes. onnxruntime-web 1.30 drops such a Clip behind a MatMul or Gemm, and then refuses the
+  /// file: "two nodes with same node name".
+  void WidenClip(const Value* value, Node* clip, const Format& format) {
+    if (!clip || !clip->Is(Op::kClip) || !IsMaterialized(record_, value)) return;
+    for (const size_t slot : {size_t{1}, size_t{2}}) {
+      const Tensor* given = clip->constant(slot);
+      if (given == nullptr || given->dtype() != DType::kFloat32) continue;
+      const float bound = given->data<float>()[0];
+      const int64_t code = slot == 1 ? format.low : format.high;
+      const float end = static_cast<float>(code - format.offset) * format.scale;
+      const bool inside = slot == 1 ? bound > end : bound < end;
+      if (!inside || std::fabs(bound - end) >= format.scale / 2) continue;
+      out_.SetInput(clip, slot, out_.AddConstant(clip->name + "_bound", Tensor::Scalar(end)));
+    }
+  }
+
   Value* Grid(const Value* value, Value* real, const Format& format, std::string result) override {
     const std::string& name = value->name;
+    WidenClip(value, real->producer, format);
     Value* scale = out_.AddConstant(name + "_scale", Tensor::Scalar(format.scale));
     const DType narrow = Narrow(format.dtype, format.low, format.high);
     const bool small = narrow != DType::kUndefined;
