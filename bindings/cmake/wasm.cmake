@@ -134,8 +134,9 @@ optimize_sources(${simulator_sources} ${late_kernel_sources} ${recover}/learn/so
 optimize_sources(src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
-optimize_sources(${ops}/elementwise/activation.cpp ${ops}/elementwise/float_loops.cpp
-                 ${ops}/elementwise/float_sine.cpp ${ops}/elementwise/float_tests.cpp
+optimize_sources(${ops}/attention/attention_head.cpp ${ops}/elementwise/activation.cpp
+                 ${ops}/elementwise/float_loops.cpp ${ops}/elementwise/float_sine.cpp
+                 ${ops}/elementwise/float_tests.cpp
                  ${ops}/normalization/normalize_groups.cpp
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Cast has the instructions that saturate.

@@ -1,11 +1,11 @@
 #pragma once
 // The only file that names an instruction set.
 //
-// Kernels, the quantizer's exact sums (quant/observers/product_sums), Cast and the ranges of
-// DynamicQuantizeLinear (plan/lower) use the wasm_* intrinsics of <wasm_simd128.h>; a native build
-// gets the same names from SIMDe. Instructions that wasm has only as "relaxed SIMD" have a wrapper
-// here, with an exact emulation where the instruction is missing, so integer results never depend
-// on the variant. Only MulAddF32<true> may differ (one rounding or two).
+// Kernels, the quantizer's sums (quant/observers/product_sums, quant/sim/fast_ops), Cast and the
+// ranges of DynamicQuantizeLinear (plan/lower) use the wasm_* intrinsics of <wasm_simd128.h>; a
+// native build gets the same names from SIMDe. Instructions that wasm has only as "relaxed SIMD"
+// have a wrapper here, with an exact emulation where the instruction is missing, so integer results
+// never depend on the variant. Only MulAddF32<true> may differ (one rounding or two).
 //
 // Rules for a vector.cpp of kernels (the build checks the linked module): no libc, no static or
 // global data, no exceptions, and no local array unless every index is a constant after unrolling

@@ -8,8 +8,8 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1044e3, brotli: 316e3 };
-const OPERATORS_LIMIT = { raw: 961e3, brotli: 303e3 };
-const TOOLS_LIMIT = { raw: 938e3, brotli: 294e3 };
+const OPERATORS_LIMIT = { raw: 962e3, brotli: 303.5e3 };
+const TOOLS_LIMIT = { raw: 940e3, brotli: 295.5e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/attention/attention_head.h"
 #include "ops/function/function_text.h"
 #include "ops/infer_util.h"
 #include "ops/table.h"
@@ -139,64 +140,6 @@ void InferAttention(InferContext& context) {
   SetOutput(context, 3, dtype, SymbolicShape{form.batch, form.heads, form.queries, form.keys});
 }
 
-/// Copies the stage of the scores that the fourth output shows.
-struct Stages {
-  int64_t shown;  // qk_matmul_output_mode: 0 scores, 1 after softcap, 2 with the mask, 3 softmax
-  float* out;     // nullptr: nobody reads it
-};
-
-/// Evaluates one head. `sink` is the score of one more key without a value, or nullptr.
-void EvaluateHead(const AttentionForm& form, const float* q, const float* k, const float* v,
-                  const float* mask, const float* sink, const Stages& stages, float* y) {
-  std::vector<double> scores(static_cast<size_t>(form.keys));
-  for (int64_t i = 0; i < form.queries; ++i) {
-    const auto show = [&](int64_t stage) {
-      if (stages.out == nullptr || stages.shown != stage) return;
-      for (int64_t j = 0; j < form.keys; ++j) {
-        stages.out[i * form.keys + j] = static_cast<float>(scores[static_cast<size_t>(j)]);
-      }
-    };
-    for (int64_t j = 0; j < form.keys; ++j) {
-      double sum = 0;
-      for (int64_t c = 0; c < form.width; ++c) {
-        sum += double{q[i * form.width + c]} * double{k[j * form.width + c]};
-      }
-      scores[static_cast<size_t>(j)] = sum * double{form.scale};
-    }
-    show(0);
-    if (form.softcap > 0) {
-      for (double& score : scores) score = form.softcap * std::tanh(score / form.softcap);
-    }
-    show(1);
-    if (mask) {
-      for (int64_t j = 0; j < form.keys; ++j) {
-        scores[static_cast<size_t>(j)] += mask[i * form.keys + j];
-      }
-    }
-    show(2);
-    double largest = sink ? double{*sink} : -std::numeric_limits<double>::infinity();
-    for (const double score : scores) largest = std::max(largest, score);
-    double sum = sink ? std::exp(double{*sink} - largest) : 0;
-    // For a query that sees nothing, the formula's softmax is NaN but the operators' weights are 0.
-    constexpr double kUnseen = -std::numeric_limits<double>::infinity();
-    const auto is_unseen = [](double score) { return score == kUnseen; };
-    if (largest == kUnseen && std::all_of(scores.begin(), scores.end(), is_unseen)) {
-      std::fill(scores.begin(), scores.end(), 0.0);
-    } else {
-      for (double& score : scores) sum += score = std::exp(score - largest);
-      for (double& score : scores) score /= sum;
-    }
-    show(3);
-    for (int64_t c = 0; c < form.value_width; ++c) {
-      double mixed = 0;
-      for (int64_t j = 0; j < form.keys; ++j) {
-        mixed += scores[static_cast<size_t>(j)] * double{v[j * form.value_width + c]};
-      }
-      y[i * form.y.token + c] = static_cast<float>(mixed);
-    }
-  }
-}
-
 void EvaluateAttention(EvalContext& context) {
   if (HasAttentionBias(context.node)) return EvaluateByBody(context);
   std::vector<const Shape*> shapes;
@@ -217,6 +160,7 @@ void EvaluateAttention(EvalContext& context) {
   const int64_t shown = context.attributes().Int("qk_matmul_output_mode", 0);
   std::vector<float> bias(static_cast<size_t>(form.masks() ? form.queries * form.keys : 0));
   std::vector<float> q(static_cast<size_t>(form.queries * form.width));
+  AttentionHead head(form);
   for (int64_t b = 0; b < form.batch; ++b) {
     float* k = present_k.data<float>() + b * form.kv_heads * form.keys * form.width;
     float* v = present_v.data<float>() + b * form.kv_heads * form.keys * form.value_width;
@@ -226,14 +170,14 @@ void EvaluateAttention(EvalContext& context) {
       if (!bias.empty() && (h == 0 || inputs.mask_per_head())) inputs.Mask(b, h, bias.data());
       inputs.Queries(b, h, 0, form.queries, q.data());
       const int64_t shared = h / form.group();
-      const Stages stages{
-          shown, stage.empty()
-                     ? nullptr
-                     : stage.data<float>() + (b * form.heads + h) * form.queries * form.keys};
-      EvaluateHead(form, q.data(), k + shared * form.keys * form.width,
-                   v + shared * form.keys * form.value_width, bias.empty() ? nullptr : bias.data(),
-                   sinks ? sinks + h : (form.smooth ? &none : nullptr), stages,
-                   y.data<float>() + form.y.At(b, h));
+      head.SetKeys(k + shared * form.keys * form.width);
+      head.SetValues(v + shared * form.keys * form.value_width);
+      head.SetMask(bias.empty() ? nullptr : bias.data());
+      head.SetSink(sinks ? sinks + h : (form.smooth ? &none : nullptr));
+      if (!stage.empty()) {
+        head.Show(shown, stage.data<float>() + (b * form.heads + h) * form.queries * form.keys);
+      }
+      head.Evaluate(q.data(), y.data<float>() + form.y.At(b, h));
     }
   }
   context.outputs[0] = std::move(y);

@@ -9,8 +9,8 @@
 
 namespace requant {
 
-/// The result of a float32 Relu, Clip, Add of equal shapes or MaxPool, equal to the reference's;
-/// nullopt for any other operator.
+/// The result of a float32 Relu, Clip, Add of equal shapes, MatMul of as many matrices, Softmax
+/// along rows or MaxPool, equal to the reference's; nullopt for any other operator.
 std::optional<Tensor> EvaluateFast(const Node& node, const std::vector<const Tensor*>& inputs);
 
 }  // namespace requant

@@ -1,6 +1,7 @@
 #include "quant/recover/choose_float/float_trials.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/str_cat.h"
@@ -14,6 +15,8 @@ constexpr int64_t kSamples = 64;
 /// kLeastQuickSamples.
 constexpr double kQuickProducts = 3e8;
 constexpr size_t kLeastQuickSamples = 4;
+/// So many choices stay in the running until the last sample.
+constexpr size_t kLeastHalved = 3;
 /// A trial holds all values of one sample three times; networks that would need more memory are not
 /// tried.
 constexpr double kMostBytes = 256e6;
@@ -114,17 +117,43 @@ FinishProgress FloatTrials::Step() {
     simulator_.Run(quantized_, SimMode::kQuantized, 0, nodes().size(), false);
   }
   Measure(trials_[trial_]);
+  ++measured_;
   bool finished = false;
   if (++trial_ == pass_.end) {
     trial_ = pass_.begin;
-    if (++sample_ == count_) finished = EndPass();
+    if (++sample_ == count_) {
+      finished = EndPass();
+    } else {
+      DropWorse();
+    }
   }
-  const size_t all = count_ * trials_.size();
-  const size_t done =
-      finished ? all
-               : count_ * pass_.begin + sample_ * (pass_.end - pass_.begin) + trial_ - pass_.begin;
-  return {"", static_cast<int64_t>(done), static_cast<int64_t>(all), finished};
+  const size_t rest = finished ? 0
+                               : (count_ - sample_) * (pass_.end - pass_.begin) - trial_ +
+                                     pass_.begin + count_ * (trials_.size() - pass_.end);
+  const auto done = static_cast<int64_t>(measured_);
+  return {"", done, done + static_cast<int64_t>(rest), finished};
 }
+
+/// Drops the worse half of the choices behind the samples 2, 4, 8, ..., so that a choice among many
+/// takes little longer than one among a few (successive halving).
+void FloatTrials::DropWorse() {
+  if (context_.options.quick_choices || sample_ < 2 || !std::has_single_bit(sample_)) return;
+  const size_t first = std::max<size_t>(pass_.begin, 1);
+  const size_t kept = std::max(kLeastHalved, (pass_.end - first + 1) / 2);
+  std::vector<double> scores;
+  for (size_t i = first; i < pass_.end; ++i) scores.push_back(Score(trials_[i]));
+  if (scores.size() <= kept) return;
+  std::sort(scores.begin(), scores.end());
+  const double least = scores[scores.size() - kept];
+  const auto begin = trials_.begin() + static_cast<ptrdiff_t>(first);
+  const auto end = trials_.begin() + static_cast<ptrdiff_t>(pass_.end);
+  const auto dropped =
+      std::remove_if(begin, end, [&](const Trial& trial) { return Score(trial) < least; });
+  pass_.end -= static_cast<size_t>(end - dropped);
+  trials_.erase(dropped, end);
+}
+
+double FloatTrials::Score(const Trial& trial) const { return Gain(trial) - trial.choice.price; }
 
 /// Selects the trials of the next pass. If decibels count, one pass runs all of them. If answers
 /// count, the first pass runs without a choice, and with the most expensive one, which is the last
@@ -190,11 +219,10 @@ double FloatTrials::Gain(const Trial& trial) const {
 }
 
 void FloatTrials::Apply() {
-  const auto score = [this](const Trial& trial) { return Gain(trial) - trial.choice.price; };
   const Trial& best =
       *std::max_element(trials_.begin(), trials_.end(),
-                        [&](const Trial& a, const Trial& b) { return score(a) < score(b); });
-  if (score(best) < score(trials_[0]) + least_gain_) return;
+                        [&](const Trial& a, const Trial& b) { return Score(a) < Score(b); });
+  if (Score(best) < Score(trials_[0]) + least_gain_) return;
   for (const std::string& name : best.choice.operators) {
     Dequantize(context_.record, name, StrCat(method_, " keeps it in float"));
     context_.biases.erase(name);

@@ -79,10 +79,13 @@ class FloatTrials : public RecoveryJob {
   void FindCuts();
   void MeasureWork();
   double Gain(const Trial& trial) const;
+  /// The gain less the price.
+  double Score(const Trial& trial) const;
   size_t Shared(const FloatChoice& choice, SimMode mode) const;
   void Measure(Trial& trial);
   void BeginPass();
   bool EndPass();
+  void DropWorse();
   void Apply();
 
   RecoveryContext context_;
@@ -102,6 +105,7 @@ class FloatTrials : public RecoveryJob {
     size_t begin = 0, end = 0;
   } pass_;  // trials that go through the samples together
   size_t sample_ = 0, trial_ = 0;
+  size_t measured_ = 0;  // trials, each with one sample
   bool offered_ = false, applied_ = false;
   std::string detail_ = "everything stays quantized";
 };

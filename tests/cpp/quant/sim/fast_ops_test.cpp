@@ -74,6 +74,39 @@ TEST(FastOps, ElementsAreTheEvaluators) {
   ExpectSame(b.graph, *b.Op("Clip", {x, low, high}, "c")->producer, {&a, &least, &most}, "Clip");
 }
 
+TEST(FastOps, ProductsAreTheEvaluators) {
+  Noise noise(15);
+  struct Form {
+    Shape a, b;
+  };
+  const std::vector<Form> forms = {{{4, 6}, {6, 16}},         {{5, 7}, {7, 19}},
+                                   {{1, 3}, {3, 1}},          {{2, 3, 9, 5}, {2, 3, 5, 8}},
+                                   {{3, 6, 33}, {3, 33, 17}}, {{2, 4, 0}, {2, 0, 8}},
+                                   {{0, 4, 3}, {0, 3, 8}}};
+  for (const Form& form : forms) {
+    Builder b;
+    const Node& node = *b.Op("MatMul", {b.Input("x", form.a), b.Input("y", form.b)}, "p")->producer;
+    const Tensor x = noise.Make(form.a), y = noise.Make(form.b);
+    ExpectSame(b.graph, node, {&x, &y}, ShapeToString(form.a) + ShapeToString(form.b));
+  }
+}
+
+TEST(FastOps, SoftmaxOfRowsIsTheEvaluators) {
+  Noise noise(16);
+  for (const Shape& shape : {Shape{3, 7}, Shape{2, 3, 1}, Shape{2, 0, 4}, Shape{9}}) {
+    Builder b;
+    AttributeMap attributes;
+    attributes.Set("axis", int64_t{-1});
+    const Node& node =
+        *b.Op("Softmax", {b.Input("x", shape)}, "y", std::move(attributes))->producer;
+    Tensor x = noise.Make(shape);
+    ExpectSame(b.graph, node, {&x}, ShapeToString(shape));
+    if (x.count() == 0) continue;
+    x.data<float>()[0] = -std::numeric_limits<float>::infinity();
+    ExpectSame(b.graph, node, {&x}, ShapeToString(shape) + " with infinity");
+  }
+}
+
 TEST(FastOps, LeavesTheRest) {
   Builder b;
   Noise noise(14);
@@ -82,6 +115,12 @@ TEST(FastOps, LeavesTheRest) {
   EXPECT_FALSE(EvaluateFast(*b.Op("Sigmoid", {x}, "s")->producer, {&a}).has_value());
   EXPECT_FALSE(EvaluateFast(*b.Op("Add", {x, x}, "t")->producer, {&a, &row}).has_value());
   EXPECT_FALSE(EvaluateFast(*b.Op("Clip", {x}, "c")->producer, {&a}).has_value());
+  const Tensor stack = noise.Make({4, 3, 2});
+  EXPECT_FALSE(EvaluateFast(*b.Op("MatMul", {x, x}, "m")->producer, {&a, &stack}).has_value());
+  AttributeMap first;
+  first.Set("axis", int64_t{0});
+  EXPECT_FALSE(
+      EvaluateFast(*b.Op("Softmax", {x}, "f", std::move(first))->producer, {&a}).has_value());
 }
 
 }  // namespace
