@@ -4,24 +4,27 @@
 #include <cmath>
 
 namespace requant {
-
 namespace {
 
-/// A grid of one bit has no finer steps that would make up for a scale that is off: networks whose
-/// activations have one bit fall to chance at twice the rate, and learn at a sixteenth.
-constexpr int kExponentOfOneBit = -4;
+/// A grid of one bit has no finer steps that would make up for a scale that is off. At twice the
+/// rate, networks whose activations have one bit fall to chance: once all values of a layer round
+/// to 0, those behind it learn no more.
+constexpr int kExponentOfOneBit = -5;
+/// Scales change by a factor of 20 at most, those of one bit by 4.
+constexpr float kMost = 3, kMostOfOneBit = 1.3862944F;
 
 }  // namespace
 
 void ScaleLearner::Update(double rate) {
-  constexpr float kMost = 3;  // scales change by a factor of 20 at most
+  const bool one_bit = bits_ == 1;
+  const float most = one_bit ? kMostOfOneBit : kMost;
   for (float& slope : gradient) {
     if (!std::isfinite(slope)) slope = 0;
   }
   adam_.Update(logs_, gradient,
-               static_cast<float>(std::ldexp(rate, bits_ == 1 ? kExponentOfOneBit : 2 - bits_)));
+               static_cast<float>(std::ldexp(rate, one_bit ? kExponentOfOneBit : 2 - bits_)));
   for (size_t i = 0; i < logs_.size(); ++i) {
-    logs_[i] = std::clamp(logs_[i], -kMost, kMost);
+    logs_[i] = std::clamp(logs_[i], -most, most);
     scale[i] = start_[i] * std::exp(logs_[i]);
     gradient[i] = 0;
   }

@@ -22,7 +22,7 @@ class ScaleLearner {
   std::vector<float> scale;
 
   /// Updates the scales; a grid of b bits learns at 2^(2 - b) times the rate, one of one bit at
-  /// 1/16.
+  /// 1/32.
   void Update(double rate);
   /// Multiplies one scale and keeps what was learned relative to it.
   void Multiply(size_t i, float factor);

@@ -52,7 +52,7 @@ export const trainerOptions = {
   scales: choice('learn', 'observe', 'keep'),
   /**
    * The learning rate of scales (of their logarithms) as a multiple of the learning rate; with b bits it is
-   * 2^(2 - b) times as large, with one bit 1/16. Default 1.
+   * 2^(2 - b) times as large, with one bit 1/32. Default 1.
    */
   scaleRate: upTo(1000),
   /**
