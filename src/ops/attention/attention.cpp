@@ -3,8 +3,7 @@
 #include "ops/attention/attention.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str_cat.h"

@@ -38,8 +38,8 @@ class AttentionHead {
   const float* sink_ = nullptr;
   int64_t shown_ = -1;
   float* shown_at_ = nullptr;
-  // Of one query.
-  std::vector<double> scores_, sums_;
+  std::vector<double> scores_;  // [keys], of the query that is evaluated
+  std::vector<double> sums_;    // [value_width], its part of y
 };
 
 }  // namespace requant

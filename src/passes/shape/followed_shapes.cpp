@@ -78,7 +78,7 @@ bool FollowedShapes::Visit(const Node& node) {
     changed[i] = 1;
   }
   uint8_t& folded = folded_[node.position];
-  // Which values are constants never changes, so a node that was not folded stays as it is.
+  // The set of constants never changes, so a node that was not folded cannot be folded later.
   if (first_ || folded) {
     const std::vector<Tensor> constants = ConstantsOf(graph_, node);
     if (first_) folded = !constants.empty();

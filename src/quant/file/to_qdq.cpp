@@ -64,7 +64,7 @@ class QdqWriter : public GridWriter {
     if (!clip || !clip->Is(Op::kClip) || !IsMaterialized(record_, value)) return;
     for (const size_t slot : {size_t{1}, size_t{2}}) {
       const Tensor* given = clip->constant(slot);
-      if (given == nullptr || given->dtype() != DType::kFloat32) continue;
+      if (given == nullptr || given->dtype() != DType::kFloat32 || given->count() != 1) continue;
       const float bound = given->data<float>()[0];
       const int64_t code = slot == 1 ? format.low : format.high;
       const float end = static_cast<float>(code - format.offset) * format.scale;

@@ -134,6 +134,7 @@ void FullTile(int64_t n, int64_t k, const float* a, const float* b, float* c) {
   }
 }
 
+/// Computes c[m, n] = a[m, k] * b[k, n] with the sums of the reference.
 void MultiplyInDouble(int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* c) {
   const int64_t full_rows = m - m % kTileRows, full_columns = n - n % kTileColumns;
   for (int64_t row = 0; row < full_rows; row += kTileRows) {

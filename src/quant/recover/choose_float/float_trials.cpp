@@ -153,7 +153,10 @@ void FloatTrials::DropWorse() {
   trials_.erase(dropped, end);
 }
 
-double FloatTrials::Score(const Trial& trial) const { return Gain(trial) - trial.choice.price; }
+double FloatTrials::Score(const Trial& trial) const {
+  const double score = Gain(trial) - trial.choice.price;
+  return std::isnan(score) ? -HUGE_VAL : score;
+}
 
 /// Selects the trials of the next pass. If decibels count, one pass runs all of them. If answers
 /// count, the first pass runs without a choice, and with the most expensive one, which is the last

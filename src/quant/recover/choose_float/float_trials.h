@@ -79,7 +79,7 @@ class FloatTrials : public RecoveryJob {
   void FindCuts();
   void MeasureWork();
   double Gain(const Trial& trial) const;
-  /// The gain less the price.
+  /// The gain less the price; -infinity where outputs are no numbers.
   double Score(const Trial& trial) const;
   size_t Shared(const FloatChoice& choice, SimMode mode) const;
   void Measure(Trial& trial);

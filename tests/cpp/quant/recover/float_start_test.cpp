@@ -99,6 +99,38 @@ TEST(FloatStart, ChangesNothingWhereItDoesNotPay) {
   EXPECT_EQ(LargestDifference(LowerToInteger(plain).graph(), LowerToInteger(model).graph()), 0);
 }
 
+/// Choices that do worse than half of the others are measured on a few samples only.
+TEST(FloatStart, DropsChoicesOnTheWay) {
+  Builder b;
+  Noise noise(5);
+  Value* x = b.Input("x", {1, 4, 8, 8});
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    x = b.Op("Relu", {b.Conv(x, name, {4, 4, 1, 1}, 0, noise)}, name + "_r");
+  }
+  b.graph.AddOutput(b.Conv(x, "wide", {64, 4, 3, 3}, 1, noise));
+  QuantizeOptions options;
+  options.recover = {"float_start"};
+  Quantizer quantizer(FloatModel(b.graph), options);
+  constexpr int64_t kSamples = 16;
+  for (uint32_t i = 0; i < kSamples; ++i) quantizer.Keep(RandomFeeds(b.graph, 100 + i));
+  Calibrate(quantizer, quantizer.graph(), kSamples);
+  int64_t most = 0, done = 0, total = 0;
+  for (FinishProgress progress; !progress.finished;) {
+    progress = quantizer.Step();
+    if (std::string_view(progress.method) != "float_start" || progress.total == 0) continue;
+    EXPECT_GE(progress.done, done);
+    EXPECT_LE(progress.done, progress.total);
+    done = progress.done;
+    total = progress.total;
+    most = std::max(most, total);
+  }
+  EXPECT_EQ(done, total);
+  EXPECT_GE(most, 10 * kSamples);
+  // Of n choices and the network without any, n do two samples, n / 2 do two more, and so on.
+  EXPECT_LT(total, most / 2);
+}
+
 TEST(SwitchedOff, IsFloatAndComesBack) {
   const Graph graph = SmallNetwork();
   QuantizedModel model = Start(graph, {});
