@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "interpret/interpreter.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "tensor/text.h"
 
 namespace requant::fuzz {
 
@@ -31,11 +34,29 @@ inline bool IsSmall(const Graph& graph) {
   return true;
 }
 
+/// Strings of up to three of the file's bytes, from byte `at` on.
+inline Tensor BytesAsText(const Shape& shape, const std::vector<uint8_t>& bytes, size_t& at) {
+  std::vector<std::string> texts(static_cast<size_t>(NumElements(shape)));
+  for (std::string& text : texts) {
+    for (size_t left = bytes[at * 7 % bytes.size()] & 3; left > 0; --left) {
+      text.push_back(static_cast<char>(bytes[++at * 7 % bytes.size()]));
+    }
+    ++at;
+  }
+  return TextTensor(texts, shape);
+}
+
 /// Feeds made of the file's bytes, repeated, with NaN, infinities and integers without bounds.
+/// Releases the strings of earlier files.
 inline TensorMap BytesAsFeeds(const Graph& graph, const std::vector<uint8_t>& bytes) {
+  BeginTextRun();
   TensorMap feeds;
   size_t at = 0;
   for (const Value* input : graph.inputs()) {
+    if (IsText(input->type.dtype)) {
+      feeds.emplace(input->name, BytesAsText(input->type.StaticShape(), bytes, at));
+      continue;
+    }
     Tensor tensor(input->type.dtype, input->type.StaticShape());
     auto* out = static_cast<uint8_t*>(tensor.raw());
     for (size_t i = 0; i < tensor.bytes(); ++i) {
