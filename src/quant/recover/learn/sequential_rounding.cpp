@@ -8,7 +8,9 @@
 // 2504.02692) calibrates language models in this asymmetric way. What does not lower the error on
 // samples kept out of the sums is undone.
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <utility>
 
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
@@ -79,6 +81,11 @@ std::vector<float> RowSums(const MatrixView& matrix, int64_t rows, int64_t colum
   return sums;
 }
 
+template <typename Numbers>
+bool AllFinite(const Numbers& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](auto x) { return std::isfinite(x); });
+}
+
 /// Solves A d = r for A = R R^T, R upper triangular; `d` has r and receives the solution.
 void Solve(const std::vector<double>& factor, std::vector<double>& d) {
   const size_t k = d.size();
@@ -132,7 +139,9 @@ class SequentialRounding : public BlockJob {
     std::vector<double>& bias = context_.biases.at(node.name);
     const std::vector<double> old_bias = bias;
     const double before = HeldOutLoss(block);
-    config.baked = Rounded(node, config, has_bias, bias);
+    Tensor rounded = Rounded(node, config, has_bias, bias);
+    if (rounded.empty()) return Forget();
+    config.baked = std::move(rounded);
     simulator_.SetWeights(&node, &bias);
     const bool improved = HeldOutLoss(block) < before;
     Count(improved);
@@ -176,7 +185,8 @@ class SequentialRounding : public BlockJob {
     return grid ? FakeQuantizeTensor(x, *grid) : x;
   }
 
-  /// The integers of the layer; `bias` receives what goes with them.
+  /// The integers of the layer; `bias` receives what goes with them. Empty, with `bias` as it was,
+  /// if the sums have overflowed.
   Tensor Rounded(const Node& node, const TensorQuantizationConfig& config, bool has_bias,
                  std::vector<double>& bias) {
     const WeightMatrix& view = simulator_.Math(&node)->view();
@@ -186,6 +196,7 @@ class SequentialRounding : public BlockJob {
     for (int64_t group = 0; group < view.groups; ++group) {
       lattices.push_back(Fit(view, group, has_bias, fitted.data<float>()));
     }
+    if (!AllFinite(fitted.values<float>())) return {};
     Tensor integers = QuantizeParameter(fitted, config);
     LayerNoise noise;
     for (int64_t group = 0; group < view.groups; ++group) {
@@ -193,7 +204,7 @@ class SequentialRounding : public BlockJob {
                      noise);
     }
     if (!has_bias) return integers;
-    bias.resize(static_cast<size_t>(view.rows));
+    std::vector<double> made(static_cast<size_t>(view.rows));
     for (int64_t row = 0; row < view.rows; ++row) {
       const int64_t group = row / view.rows_per_group(), own = row % view.rows_per_group();
       const GroupSums& sums = sums_[static_cast<size_t>(group)];
@@ -204,8 +215,10 @@ class SequentialRounding : public BlockJob {
             static_cast<double>(integers.AsInt64(view.At(row, i)) - config.OffsetOfRow(row));
         total -= q * scale * sums.inputs[static_cast<size_t>(i)];
       }
-      bias[static_cast<size_t>(row)] = total / pixels_;
+      made[static_cast<size_t>(row)] = total / pixels_;
     }
+    if (!AllFinite(made)) return {};
+    bias = std::move(made);
     return integers;
   }
 

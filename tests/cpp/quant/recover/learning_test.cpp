@@ -1,7 +1,10 @@
 // Every recovery method alone, given scales, and difficult data.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "ir/verify.h"
 #include "quant/graph/prepare.h"
 #include "quant/model.h"
@@ -47,6 +50,29 @@ TEST(Learning, EveryMethodAloneGains) {
       EXPECT_EQ(model.record.recovery[0].method, row.name);
       EXPECT_GT(model.record.recovery[0].after_db, model.record.recovery[0].before_db - 0.1)
           << row.name;
+    }
+  }
+}
+
+/// Squares of the values, or products of the values before a layer with those behind it, exceed
+/// what a float holds.
+TEST(Learning, EveryMethodTakesValuesWhoseProductsOverflow) {
+  for (const auto& [before, within] : {std::pair{1e20f, 1.0f}, std::pair{1e30f, 1.0f},
+                                       std::pair{1e-24f, 1.0f}, std::pair{1e14f, 1e20f}}) {
+    Builder b;
+    Noise noise(7);
+    Value* x = b.Input("x", {1, 2, 5, 5});
+    Value* scaled = b.Op("Mul", {x, b.Const("before", Tensor::Scalar(before))}, "scaled");
+    Value* read = b.Op("Abs", {scaled}, "read");  // no pass moves the factor through it
+    Value* first = b.Op("Conv", {read, b.Const("w", noise.Make({4, 2, 2, 2}, within))}, "first");
+    b.graph.AddOutput(b.Conv(b.Op("Relu", {first}, "r"), "last", {3, 4, 3, 3}, 0, noise));
+    for (const RecoveryRow& row : RecoveryTable()) {
+      SCOPED_TRACE(StrCat(before, ", ", within, ", ", row.name));
+      QuantizeOptions options = LowBits(4, 8, {row.name});
+      options.recover_steps = 3;
+      const QuantizedModel model = Learn(b.graph, options, 18);
+      const Tensor out = Interpret(LowerToInteger(model).graph(), RandomFeeds(b.graph, 1))[0];
+      for (const float value : out.values<float>()) ASSERT_TRUE(std::isfinite(value));
     }
   }
 }
