@@ -40,7 +40,7 @@ class TrainLayer {
   /// Writes or reads what was measured and learned. Call it between batches.
   void Fields(StateBytes& state);
 
-  /// The deployed weights and bias before rounding. Only after Fold().
+  /// The weights and bias before rounding; those that are deployed after Fold().
   const std::vector<float>& weights() const { return weights_; }
   const std::vector<float>& bias() const { return bias_; }
 

@@ -49,6 +49,20 @@ void CheckOptions(const TrainOptions& options) {
        {.node = name, .hint = "layers learn that are a convolution or a product with a matrix"});
 }
 
+/// Throws for weights or biases that an update has made infinite or NaN: rounding would hide them.
+void CheckLayers(const TrainNetwork& network, int64_t batches) {
+  const auto finite = [](float x) { return std::isfinite(x); };
+  for (const auto& [node, layer] : network.layers()) {
+    if (std::all_of(layer->weights().begin(), layer->weights().end(), finite) &&
+        std::all_of(layer->bias().begin(), layer->bias().end(), finite)) {
+      continue;
+    }
+    Fail(ErrorCode::kInvalidArgument,
+         StrCat("the weights of '", node->name, "' are infinite or NaN after batch ", batches - 1),
+         {.node = node->name, .hint = "take a smaller learning rate"});
+  }
+}
+
 Tensor Copy(const std::string& name, const Tensor& tensor) {
   if (tensor.dtype() == DType::kFloat32) {
     for (const float value : tensor.values<float>()) {
@@ -182,7 +196,10 @@ void Trainer::Impl::StartBackward() {
 
 void Trainer::Impl::EndBatch(double rate) {
   ++batches;
-  if (!measuring()) return network->Update(rate);
+  if (!measuring()) {
+    network->Update(rate);
+    return CheckLayers(*network, batches);
+  }
   network->Drop();
   if (--to_measure > 0) return;
   if (freezing) {
@@ -288,6 +305,7 @@ QuantizedModel Trainer::Finish(std::string_view note) {
   }
   impl.finished = true;
   impl.network->Freeze();
+  CheckLayers(*impl.network, impl.batches);
   impl.network->StoreRanges();
   for (const auto& [layer, stop] : impl.network->unreached()) {
     impl.model.record.warnings.push_back(

@@ -38,7 +38,7 @@ class Trainer {
   /// Discards the samples added since the last batch.
   void Clear();
   /// Runs one operator of the batch forward or backward. The last call updates the weights at the
-  /// given learning rate. Throws kInvalidArgument if the loss is NaN.
+  /// given learning rate. Throws kInvalidArgument if the loss or a weight is infinite or NaN.
   TrainProgress Advance(double rate);
   /// Ends the normalization by the batch: after measured_batches more batches the layers have the
   /// weights and biases that will be deployed.

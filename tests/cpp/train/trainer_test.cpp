@@ -358,6 +358,11 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   ExpectError(bad, "is no number", [&] {
     for (uint32_t i = 0; i < 50; ++i) Learn(wild, graph, i, 4, 1e30);
   });
+  // Rounding would make codes of infinite weights.
+  Trainer infinite(model, {});
+  ExpectError(bad, "are infinite or NaN after batch 1", [&] {
+    for (uint32_t i = 0; i < 2; ++i) Learn(infinite, graph, i, 4, 1e60);
+  });
 }
 
 /// Behind an operator without gradient nothing learns, and the record reports it.
