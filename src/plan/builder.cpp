@@ -333,6 +333,12 @@ uint8_t* PlanBuilder::Hold(const SharedWeights& packed) {
 
 uint8_t* PlanBuilder::Packed(size_t bytes) { return Hold(std::make_shared<AlignedBuffer>(bytes)); }
 
+Step* PlanBuilder::Former() const {
+  if (journal_ == nullptr || !journal_->again || Current()->fresh) return nullptr;
+  const size_t next = journal_->next_step;
+  return next < Current()->steps_end ? plan_.steps[next].get() : nullptr;
+}
+
 void PlanBuilder::Append(std::unique_ptr<Step> step, const Node& node, const char* kernel,
                          const std::vector<int>& inputs, const std::vector<int>& outputs) {
   step->name = node.name;

@@ -114,6 +114,10 @@ class PlanBuilder {
     Append(std::move(step), node, kernel, inputs, outputs);
     return made;
   }
+  /// Where a node is lowered again, the step that the next Add() replaces. Whatever follows from
+  /// the node's constants and codes alone may be moved out of it. nullptr where there is none, and
+  /// where constants change with shapes.
+  Step* Former() const;
   /// The weights in the form of this row of a kernel table. They are packed unless another plan of
   /// the model did so, and live as long as the plan.
   template <typename Row, typename Weights>

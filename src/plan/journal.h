@@ -23,6 +23,7 @@ struct LoweredNode {
   std::vector<const Node*> absorbed;                    // nodes that its steps compute as well
   std::vector<SharedWeights> packed;                    // memory that only this node's steps read
   bool once = false;                                    // it cannot be lowered again
+  bool fresh = false;  // constants of its nodes follow from shapes, so its former steps say nothing
 };
 
 struct PlanJournal {

@@ -10,6 +10,26 @@ namespace {
 /// Packed weights of fewer bytes are not shared (HoldOnce), and smaller constants gain little.
 constexpr size_t kLeastLean = 4096;
 
+/// An operator whose weights some row of a table packs in a form that can be unpacked.
+struct PackedOperator {
+  const char* name;
+  const char* domain;
+  size_t slot;  ///< of the weights
+  bool bytes;   ///< int8 or uint8, else float32
+  bool window;  ///< a convolution, else a product of matrices
+};
+constexpr PackedOperator kPackedOperators[] = {
+    {"MatMul", "", 1, false, false},
+    {"Gemm", "", 1, false, false},
+    {"Conv", "", 1, false, true},
+    {"MatMulInteger", "", 1, true, false},
+    {"MatMulIntegerRows", kRequantDomain, 1, true, false},
+    {"ConvInteger", "", 1, true, true},
+    {"QLinearMatMul", "", 3, true, false},
+    {"QGemm", kMicrosoftDomain, 3, true, false},
+    {"QLinearConv", "", 3, true, true},
+};
+
 /// Whether the node packs the constant in this slot in a form from which it can be unpacked. A slot
 /// that the planner reads in another way after all makes the bytes stay.
 bool PacksLean(const Node& node, size_t slot) {
@@ -19,11 +39,14 @@ bool PacksLean(const Node& node, size_t slot) {
     const int64_t block = node.attributes.Int("block_size", 0);
     return (slot == 1 || slot == 2) && block > 0 && node.attributes.Int("K", 0) % block == 0;
   }
-  if (slot != 1 || value->constant.dtype() != DType::kFloat32) return false;
-  const Shape& shape = value->constant.shape();
-  if (node.Is(Op::kMatMul)) return shape.size() == 2;
-  if (node.Is(Op::kGemm)) return true;
-  return node.Is(Op::kConv) && shape.size() <= 4 && node.attributes.Int("group", 1) == 1;
+  const DType dtype = value->constant.dtype();
+  for (const PackedOperator& op : kPackedOperators) {
+    const bool right = op.bytes ? IsByte(dtype) : dtype == DType::kFloat32;
+    if (slot != op.slot || !right || !node.Is(op.name, op.domain)) continue;
+    const size_t rank = value->constant.shape().size();
+    return op.window ? rank <= 4 && node.attributes.Int("group", 1) == 1 : rank == 2;
+  }
+  return false;
 }
 
 /// Whether the planner keeps weights of 16 bits for a row that takes them.

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <numeric>
 
+#include "kernels/conv/facts.h"
 #include "kernels/conv/pack_walk.h"
 
 namespace requant::conv {
@@ -16,6 +17,10 @@ constexpr int32_t kLowest = -512;
 }  // namespace
 
 std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
+  if (w.facts != nullptr) {
+    const std::optional<Levels>& known = w.facts->levels;
+    return known && known->count <= most ? known : std::nullopt;
+  }
   std::bitset<1024> seen;  // [weight less its zero point - kLowest]
   bool bytes[256] = {};    // weights as stored, not yet added to `seen`
   int32_t zero_point = 0;  // the zero point of `bytes`
@@ -63,7 +68,7 @@ std::optional<Levels> LevelsOf(const ConvQ8Weights& w, size_t most) {
   const auto range = static_cast<uint32_t>((highest - lowest) / scale);
   if (range > 255) return std::nullopt;
   const auto planes = static_cast<int32_t>(std::bit_width(range));
-  return Levels{lowest, scale, planes < 1 ? 1 : planes};
+  return Levels{lowest, scale, planes < 1 ? 1 : planes, seen.count()};
 }
 
 }  // namespace requant::conv

@@ -12,6 +12,7 @@ namespace requant::conv {
 /// {-1, 1} offset -1 and scale 2, so bipolar operands need no arithmetic of their own.
 struct Levels {
   int32_t offset, scale, planes;
+  size_t count;  ///< of the levels that weights have
 };
 
 /// The levels of `weights`; nullopt when there are more than `most` different weights, or when u

@@ -7,6 +7,7 @@
 
 #include "base/checked_math.h"
 #include "kernels/conv/blocking.h"
+#include "kernels/conv/facts.h"
 #include "kernels/conv/levels.h"
 #include "kernels/conv/pack_walk.h"
 #include "kernels/geometry_check.h"
@@ -143,6 +144,7 @@ WeightRange RangeOfRows(const ConvQ8Weights& w, int32_t enough) {
 }  // namespace
 
 WeightRange RangeOf(const ConvQ8Weights& w, int32_t enough) {
+  if (w.facts != nullptr) return w.facts->range;
   WeightRange range;
   if (w.dynamic) {
     const int32_t lo = w.is_signed ? -128 : 0;
@@ -264,6 +266,38 @@ void VectorQ8Pack(const ConvQ8Weights& w, void* packed) {
   Q8Pack(w, Depth(w.layout), NeedsWide(w), packed);
 }
 
+void UnpackCodes(const ConvQ8Weights& w, const PackedCodes& form, void* to) {
+  ForEachChannel(w.layout, [&](size_t block, int32_t lane, int32_t o) {
+    const uint8_t* in = form.blocks + block * form.block_bytes;
+    int32_t add = form.add + (w.zero_points == nullptr ? 0 : w.zero_points[o]);
+    if (form.middles > 0) add += reinterpret_cast<const int32_t*>(in + form.middles)[lane];
+    in += form.header + static_cast<size_t>(lane) * form.group * form.element_bytes;
+    ForEachWeight(w.layout, o, [&](size_t k, int64_t offset) {
+      const size_t at = k / form.group * (kChannelBlock * form.group) + k % form.group;
+      // The first byte of an int16 has all that a code needs.
+      static_cast<uint8_t*>(to)[offset] = static_cast<uint8_t>(in[at * form.element_bytes] + add);
+    });
+  });
+}
+
+namespace {
+
+void VectorQ8Unpack(const ConvQ8Weights& w, const void* packed, void* to) {
+  const bool wide = static_cast<const PackedQ8Header*>(packed)->wide != 0;
+  const uint8_t* blocks = static_cast<const uint8_t*>(packed) + sizeof(PackedQ8Header);
+  const size_t element = wide ? 2 : 1;
+  UnpackCodes(
+      w, {blocks, Q8BlockBytes(w, Depth(w.layout), wide), kChannelBlock * 4, 2, element, 0, 0}, to);
+}
+
+}  // namespace
+
+Q8Unpack UnpackOf(void (*pack_weights)(const ConvQ8Weights& weights, void* packed)) {
+  if (pack_weights == Dot7Pack) return Dot7Unpack;
+  if (pack_weights == Dot8Pack || pack_weights == Dot8AffinePack) return Dot8Unpack;
+  return pack_weights == VectorQ8Pack ? VectorQ8Unpack : nullptr;
+}
+
 size_t VectorQ8Workspace(const ConvGeometry& g) {
   CheckConvGeometry(g);
   const size_t row_bytes = CheckedMul(static_cast<size_t>(PairsPitch(g)), 2);
@@ -317,19 +351,32 @@ int32_t ConvQ8WeightBits(const ConvQ8Weights& w) {
 }
 
 void ConvQ8AccumulatorBounds(const ConvQ8Weights& w, int32_t max_abs_input, int64_t* bounds) {
-  for (int32_t o = 0; o < w.layout.out_c; ++o) {
-    int64_t sum = 0;
-    if (conv::ArePlain(w)) {
-      const int8_t* plain = conv::PlainWeights(w, o);
-      const auto& l = w.layout;
-      const int64_t depth = int64_t{l.in_c_per_group} * l.kernel_h * l.kernel_w;
-      for (int64_t k = 0; k < depth; ++k) sum += std::abs(static_cast<int32_t>(plain[k]));
-    } else {
-      conv::ForEachWeight(w.layout, o, [&](size_t, int64_t offset) {
-        sum += std::abs(conv::WeightAt(w, o, offset));
-      });
+  const ConvWeightsLayout& l = w.layout;
+  std::fill_n(bounds, l.out_c, 0);
+  if (w.facts != nullptr) {
+    std::copy_n(w.facts->sums(), l.out_c, bounds);
+  } else if (conv::AreRows(w)) {
+    for (int32_t i = 0; i < l.in_c_per_group; ++i) {
+      for (int32_t o = 0; o < l.out_c; ++o) {
+        bounds[o] += std::abs(conv::WeightAt(w, o, i * l.stride_i + o));
+      }
     }
-    bounds[o] = sum * max_abs_input;
+  } else {
+    for (int32_t o = 0; o < l.out_c; ++o) {
+      int64_t sum = 0;
+      if (conv::ArePlain(w)) {
+        const int8_t* plain = conv::PlainWeights(w, o);
+        const int64_t depth = int64_t{l.in_c_per_group} * l.kernel_h * l.kernel_w;
+        for (int64_t k = 0; k < depth; ++k) sum += std::abs(static_cast<int32_t>(plain[k]));
+      } else {
+        conv::ForEachWeight(
+            l, o, [&](size_t, int64_t offset) { sum += std::abs(conv::WeightAt(w, o, offset)); });
+      }
+      bounds[o] = sum;
+    }
+  }
+  for (int32_t o = 0; o < l.out_c; ++o) {
+    bounds[o] *= max_abs_input;
     if (w.bias != nullptr) bounds[o] += std::abs(static_cast<int64_t>(w.bias[o]));
   }
 }

@@ -38,6 +38,23 @@ size_t HalvesF32PackedSize(const ConvF32Weights& weights);
 void HalvesF32Unpack(const ConvF32Weights& weights, const void* packed, size_t part, void* to);
 size_t HalvesF32Workspace(const ConvGeometry& geometry);
 
+/// Codes in blocks of channels, of which each has a header, then groups of elements for one channel
+/// after the other: what the inverses of rows have in common.
+struct PackedCodes {
+  const uint8_t* blocks;
+  size_t block_bytes;
+  size_t header;         ///< bytes before the elements of a block
+  size_t group;          ///< elements of one channel that are neighbors
+  size_t element_bytes;  ///< 1 or 2
+  int32_t add;           ///< to an element for its value
+  size_t middles;        ///< where a block has an int32 to add for each channel, or 0
+};
+void UnpackCodes(const ConvQ8Weights& weights, const PackedCodes& form, void* to);
+
+// The inverses of the rows that pack matrices of bytes (Q8Unpack).
+void Dot7Unpack(const ConvQ8Weights& weights, const void* packed, void* to);
+void Dot8Unpack(const ConvQ8Weights& weights, const void* packed, void* to);
+
 // The float row that reads lines in place (vector_f32_lines.cpp), packed as vector_f32.cpp says.
 bool LinesF32Supports(const ConvGeometry& geometry);
 bool LinesF32IsPreferred(const ConvGeometry& geometry);

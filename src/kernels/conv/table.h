@@ -29,6 +29,8 @@ struct ConvF32Weights {
   HalfWeights half = {};
 };
 
+struct ConvQ8Facts;  // kernels/conv/facts.h
+
 struct ConvQ8Weights {
   ConvWeightsLayout layout;
   const void* data = nullptr;
@@ -38,6 +40,8 @@ struct ConvQ8Weights {
   /// The codes that the input can hold, including its zero point (the padding).
   int32_t input_lo = -128, input_hi = 255;
   bool dynamic = false;  ///< weights change at run time, so packed values must allow any codes
+  /// What is known of the weights, or null: rows are chosen without `data` then.
+  const ConvQ8Facts* facts = nullptr;
 };
 
 namespace conv {
@@ -50,6 +54,11 @@ bool HalvesFit(const HalfWeights& weights);
 using F32Unpack = void (*)(const ConvF32Weights& weights, const void* packed, size_t, void* to);
 /// The inverse of a function that packs; nullptr for the reference row's, which nobody needs.
 F32Unpack UnpackOf(void (*pack_weights)(const ConvF32Weights& weights, void* packed));
+
+/// As F32Unpack, for codes. Of the pointers in `weights` it reads the zero points.
+using Q8Unpack = void (*)(const ConvQ8Weights& weights, const void* packed, void* to);
+/// The inverse of a function that packs; nullptr for rows that few matrices of open shapes take.
+Q8Unpack UnpackOf(void (*pack_weights)(const ConvQ8Weights& weights, void* packed));
 }  // namespace conv
 
 /// The order in which a row visits the output pixels.
@@ -92,6 +101,8 @@ struct ConvQ8Kernel {
   void (*pack_weights)(const ConvQ8Weights& weights, void* packed);  ///< 16-byte aligned
   size_t (*workspace_size)(const ConvGeometry& geometry);
   void (*run)(const ConvQ8Params* params);
+  /// The inverse of pack_weights, or nullptr.
+  conv::Q8Unpack unpack_weights() const { return conv::UnpackOf(pack_weights); }
 };
 
 /// The rows of the tables. Sizes are in bytes; packed_size and workspace_size throw Error when they

@@ -186,6 +186,12 @@ bool FollowingPlan::Compile() {
     if (made.node) lowered_by_[made.node->position] = i;
     for (const Node* node : made.absorbed) lowered_by_[node->position] = i;
   }
+  for (const Source& source : sources_) {
+    if (source.value == nullptr) continue;
+    for (const Node* reader : source.value->consumers) {
+      journal_.nodes[lowered_by_[reader->position]].fresh = true;
+    }
+  }
   lower_.resize(journal_.nodes.size());
   for (const Slot& slot : plan_->slots) made_roots_.push_back(slot.root);
   grows_.resize(plan_->slots.size());

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <string_view>
 
 #include "base/str_cat.h"
 #include "ir/text.h"
+#include "kernels/list.h"
 #include "session/session.h"
 #include "support/random_text.h"
 #include "tensor/half.h"
@@ -129,6 +132,101 @@ TEST(LeanWeights, OfBlocks) {
           ") {K = 128, N = ", kColumns, ", bits = ", bits, ", block_size = 32}\noutput %y\n");
       const Graph graph = ParseGraph(text);
       ExpectLean(graph, {128}, {"codes", "scales"});
+    }
+  }
+}
+
+/// The codes of rows of 64 numbers, and a product of theirs with constant codes.
+std::string Codes(const char* product, const std::string& constants) {
+  return StrCat("graph \"\" opset 13, com.microsoft 1\ninput %x: float32[N, 64]\n", constants,
+                "const %s: float32[] = {0.05}\nconst %z: uint8[] = {17}\n"
+                "const %t: float32[] = {0.8}\nconst %u: uint8[] = {120}\n"
+                "%q = QuantizeLinear(%x, %s, %z)\n",
+                product, "\noutput %y\n");
+}
+
+std::string Bytes(const char* name, const char* type, const Shape& shape, int least, int most) {
+  std::mt19937 random(static_cast<uint32_t>(most));
+  return StrCat("const %", name, ": ", type, ShapeToString(shape), " = ",
+                Numbers(random, static_cast<int>(NumElements(shape)), least, most), "\n");
+}
+
+TEST(LeanWeights, OfProductsOfCodes) {
+  const std::string scales = "const %a: float32[] = {0.01}\nconst %b: int8[] = {0}\n";
+  const std::string zeros = "const %b: uint8[] = {131}\nconst %a: float32[] = {0.01}\n";
+  const char* integer = "%y = MatMulInteger(%q, %w, %z, %b)";
+  const char* linear = "%y = QLinearMatMul(%q, %s, %z, %w, %a, %b, %t, %u)";
+  const char* gemm = "%y = com.microsoft::QGemm(%q, %s, %z, %w, %a, %b, _, %t, %u) {transB = 1}";
+  for (const char* product : {integer, linear}) {
+    ExpectLean(ParseGraph(Codes(product, scales + Bytes("w", "int8", {64, 75}, -128, 127))), {64},
+               {"w"});
+    ExpectLean(ParseGraph(Codes(product, scales + Bytes("w", "int8", {64, 80}, -63, 63))), {64},
+               {"w"});
+    ExpectLean(ParseGraph(Codes(product, zeros + Bytes("w", "uint8", {64, 75}, 0, 255))), {64},
+               {"w"});
+  }
+  ExpectLean(ParseGraph(Codes(gemm, zeros + Bytes("w", "uint8", {75, 64}, 0, 255))), {64}, {"w"});
+}
+
+TEST(LeanWeights, OfConvolutionsOfCodes) {
+  for (const char* type : {"int8", "uint8"}) {
+    const bool is_signed = type[0] == 'i';
+    const std::string text =
+        StrCat("graph \"\" opset 13\ninput %x: uint8[N, 12, 9, 8]\n",
+               Bytes("w", type, {21, 12, 5, 4}, is_signed ? -128 : 0, is_signed ? 127 : 255),
+               "const %s: float32[] = {0.05}\nconst %z: uint8[] = {17}\nconst %a: float32[] = "
+               "{0.01}\nconst %b: ",
+               type, "[] = {", is_signed ? 0 : 99,
+               "}\nconst %t: float32[] = {0.8}\nconst %u: uint8[] = {120}\n",
+               "%y = QLinearConv(%x, %s, %z, %w, %a, %b, %t, %u) {strides = [2, 1]}\n"
+               "%v = ConvInteger(%x, %w, %z, %b) {pads = [1, 1, 1, 1]}\noutput %y\noutput %v\n");
+    const Graph graph = ParseGraph(text);
+    Session session(graph, {});
+    for (const int64_t images : {3, 1, 7, 2}) {
+      Tensor x(DType::kUint8, {images, 12, 9, 8});
+      for (int64_t i = 0; i < x.count(); ++i) x.data<uint8_t>()[i] = static_cast<uint8_t>(i * 37);
+      const auto got = session.Run({{"x", x}}), wanted = Session(graph, {}).Run({{"x", x}});
+      EXPECT_TRUE(got[0].SameBits(wanted[0]) && got[1].SameBits(wanted[1])) << images;
+    }
+    LeanBytes* lean = LeanOf(WeightsOf(session));
+    ASSERT_TRUE(lean && lean->dropped());
+    EXPECT_TRUE(lean->Borrow().SameBits(graph.FindValue("w")->constant));
+  }
+}
+
+/// The output's scale is a number of rows.
+TEST(LeanWeights, OfProductsWhoseGridFollowsTheShape) {
+  const Graph graph = ParseGraph(StrCat(
+      "graph \"\" opset 15\ninput %x: float32[N, 64]\n", Bytes("w", "int8", {64, 75}, -128, 127),
+      "const %s: float32[] = {0.05}\nconst %z: uint8[] = {17}\nconst %a: float32[] = {0.01}\n"
+      "const %b: int8[] = {0}\nconst %u: uint8[] = {120}\nconst %h: float32[] = {0.1}\n"
+      "const %none: int64[0] = {}\n%q = QuantizeLinear(%x, %s, %z)\n"
+      "%n = Shape(%x) {end = 1}\n%f = Cast(%n) {to = 1}\n%g = Reshape(%f, %none)\n"
+      "%t = Mul(%g, %h)\n%y = QLinearMatMul(%q, %s, %z, %w, %a, %b, %t, %u)\noutput %y\n"));
+  Session session(graph, {});
+  std::vector<Tensor> results;
+  for (const int64_t rows : {3, 2, 7, 3, 5, 9}) {
+    results.push_back(session.Run(Rows(rows))[0]);
+    EXPECT_TRUE(results.back().SameBits(Session(graph, {}).Run(Rows(rows))[0])) << rows;
+  }
+  EXPECT_NE(std::as_const(results[0]).data<uint8_t>()[0],
+            std::as_const(results[2]).data<uint8_t>()[0]);
+}
+
+/// Without the row's inverse the bytes stay, and other rows than the packed one read them.
+TEST(LeanWeights, OfCodesForOtherRows) {
+  for (const int most : {127, 63}) {
+    const Graph graph = ParseGraph(
+        Codes("%y = MatMulInteger(%q, %w, %z)", Bytes("w", "int8", {64, 80}, -most - 1, most)));
+    for (const KernelInfo& row : ListKernels()) {
+      if (std::string_view(row.family) != "conv_q8") continue;
+      SessionOptions options;
+      options.plan.force_kernels = {{row.family, row.name}};
+      Session session(graph, options);
+      for (const int64_t rows : {3, 1, 7}) {
+        EXPECT_TRUE(session.Run(Rows(rows))[0].SameBits(Session(graph, {}).Run(Rows(rows))[0]))
+            << row.name;
+      }
     }
   }
 }

@@ -88,6 +88,19 @@ void BytesPack(const ConvQ8Weights& w, size_t run, int32_t code, Header header, 
     if (middle != 0) std::memcpy(out + (2 * kChannelBlock + lane) * 4, &middle, 4);
   });
 }
+
+/// The form of BytesPack with runs of whole channels.
+PackedCodes BytesForm(const ConvQ8Weights& w, int32_t code, Header header, const void* packed) {
+  const size_t table = kChannelBlock * 4;
+  return {static_cast<const uint8_t*>(packed),
+          BytesBlock(w.layout, Depth(w.layout), header),
+          static_cast<size_t>(header) * table,
+          kDot8Group,
+          1,
+          -code,
+          header == Header::kMiddles ? 2 * table : 0};
+}
+
 }  // namespace
 
 bool Dot7Supports(const ConvQ8Weights& w, const ConvGeometry&) {
@@ -102,6 +115,10 @@ void Dot7Pack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, Depth(w.layout), kDot7Offset, Header::kSums, Affine::kNo, packed);
 }
 
+void Dot7Unpack(const ConvQ8Weights& w, const void* packed, void* to) {
+  UnpackCodes(w, BytesForm(w, kDot7Offset, Header::kSums, packed), to);
+}
+
 bool Dot8Takes(const ConvQ8Weights& w, int32_t form) {
   return !NeedsWide(w) &&
          (LeastDot8Weight(form) == -128 || RangeOf(w, 255).lo >= LeastDot8Weight(form));
@@ -112,6 +129,10 @@ size_t Dot8PackedSize(const ConvQ8Weights& w) {
 }
 void Dot8Pack(const ConvQ8Weights& w, void* packed) {
   BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kNo, packed);
+}
+
+void Dot8Unpack(const ConvQ8Weights& w, const void* packed, void* to) {
+  UnpackCodes(w, BytesForm(w, 0, Header::kMiddles, packed), to);
 }
 
 bool Dot8AffineSupports(const ConvQ8Weights&, const ConvGeometry&) {

@@ -58,22 +58,45 @@ void AccumulatorBounds(const DwConvQ8Weights& weights, int32_t most, int64_t* bo
   DwConvQ8AccumulatorBounds(weights, most, bounds);
 }
 
+const uint8_t* PackFor(PlanBuilder& builder, const ConvQ8Kernel& row, const ByteWeights& weights) {
+  return PackBytes(builder, row, weights);
+}
+const uint8_t* PackFor(PlanBuilder& builder, const DwConvQ8Kernel& row,
+                       const DwConvQ8Weights& weights) {
+  return builder.Pack(row, weights);
+}
+
+/// Prepares the requantization of a product to codes in `own`. A node that is lowered again with
+/// the packed weights of the former step takes that of it: the codes of values do not change with
+/// shapes.
+template <typename ProductStep, typename Weights>
+PreparedRequantize RequantizeOf(PlanBuilder& builder, const Weights& weights, const void* packed,
+                                const QProduct& product, CodeRange codes, CodeRange own) {
+  if (Step* former = builder.Former(); former && former->kind() == ProductStep::kKind) {
+    auto& same = static_cast<ProductStep&>(*former);
+    if (same.params.weights == packed) return std::move(same.requantize);
+  }
+  std::vector<int64_t> bounds(product.weight_scales.size());
+  AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
+  PreparedRequantize requantize = Prepare(builder, product, bounds, own);
+  AddNarrow(requantize, bounds);
+  return requantize;
+}
+
 /// Adds the step of a product by this row of a table, with its weights packed and its result
 /// requantized to codes in `own`; the step still has to be Set.
 template <typename ProductStep, typename Row, typename Weights>
 ProductStep& AddQ8Step(PlanBuilder& builder, const Node& node, const Row& row,
-                       const Weights& weights, const ConvGeometry& geometry,
-                       const QProduct& product, CodeRange codes, CodeRange own,
-                       const std::vector<int>& inputs, int output) {
-  const uint8_t* packed = builder.Pack(row, weights);
-  std::vector<int64_t> bounds(static_cast<size_t>(geometry.out_c));
-  AccumulatorBounds(weights, LargestInput(codes, product.input_zero_point), bounds.data());
+                       const Weights& weights, const QProduct& product, CodeRange codes,
+                       CodeRange own, const std::vector<int>& inputs, int output) {
+  const uint8_t* packed = PackFor(builder, row, weights);
+  PreparedRequantize requantize =
+      RequantizeOf<ProductStep>(builder, weights, packed, product, codes, own);
   auto& step = builder.Add<ProductStep>(node, row.name, inputs, {output});
   step.params.weights = packed;
   step.params.input_signed = node.inputs[0]->type.dtype == DType::kInt8;
   step.params.input_zero_point = product.input_zero_point;
-  step.requantize = Prepare(builder, product, bounds, own);
-  AddNarrow(step.requantize, bounds);
+  step.requantize = std::move(requantize);
   return step;
 }
 
@@ -99,9 +122,8 @@ std::optional<QuantConstants> ReadQuant(const Node& node, size_t scale_slot, siz
     if (!fits || !std::isfinite(value)) return std::nullopt;  // the reference reports the node
   }
   if (zero_point) {
-    for (const int64_t value : zero_point->ToInts()) {
-      out.zero_points.push_back(static_cast<int32_t>(value));
-    }
+    const std::vector<int64_t> values = zero_point->ToInts();
+    out.zero_points.assign(values.begin(), values.end());
   } else {
     out.zero_points.assign(out.scales.size(), 0);
   }
@@ -175,8 +197,8 @@ void AddDepthwiseQ8Step(PlanBuilder& builder, const Node& node, const ConvGeomet
       tuning);
   const DType output_type = node.outputs[0]->type.dtype;
   const CodeRange clamp = ClampOf(output_type, epilogue.clamp);
-  auto& step = AddQ8Step<DepthwiseQ8Step>(builder, node, kernel, weights, geometry, product, codes,
-                                          clamp, {input}, output);
+  auto& step = AddQ8Step<DepthwiseQ8Step>(builder, node, kernel, weights, product, codes, clamp,
+                                          {input}, output);
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
   step.params.output_signed = output_type == DType::kInt8;
@@ -205,8 +227,8 @@ void AddConvQ8Step(PlanBuilder& builder, const Node& node, const ConvGeometry& g
   const DType own_type = node.outputs[0]->type.dtype;
   const CodeRange own = ClampOf(own_type, epilogue.own);
   const CodeRange clamp = ClampOf(epilogue.output->type.dtype, epilogue.clamp);
-  auto& step = AddQ8Step<ConvQ8Step>(builder, node, kernel, product.weights, geometry, product,
-                                     codes, own, inputs, output);
+  auto& step = AddQ8Step<ConvQ8Step>(builder, node, kernel, product.weights, product, codes, own,
+                                     inputs, output);
   step.op = epilogue.op;
   step.tuning = std::move(tuning);
   step.params.output_type = own_type == DType::kInt8 ? ConvQ8Output::kInt8 : ConvQ8Output::kUint8;
@@ -253,10 +275,12 @@ bool LowerQLinearConv(PlanBuilder& builder, const Node& node) {
   if (!per_channel) return false;
   QProduct product;
   product.weight_zero_points = NonZero(per_channel->zero_points);
-  product.weights = {OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
-                                geometry->kernel_h, geometry->kernel_w, geometry->groups),
-                     weights->raw(), weights->dtype() == DType::kInt8, product.zero_points(),
-                     bias ? bias->data<int32_t>() : nullptr};
+  product.weights =
+      ByteWeightsOf(builder,
+                    OihwLayout(geometry->out_c, geometry->in_c / geometry->groups,
+                               geometry->kernel_h, geometry->kernel_w, geometry->groups),
+                    *weights, product.zero_points());
+  product.weights.bias = bias ? bias->data<int32_t>() : nullptr;
   product.input_scale = x->scales[0];
   product.input_zero_point = x->zero_points[0];
   product.weight_scales = per_channel->scales;

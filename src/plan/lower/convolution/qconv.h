@@ -8,6 +8,7 @@
 #include "numeric/requantize_prepare.h"
 #include "ops/quantized/qlinear.h"
 #include "plan/builder.h"
+#include "plan/lower/convolution/byte_weights.h"
 #include "plan/lower/elementwise/epilogue.h"
 
 namespace requant {
@@ -39,7 +40,7 @@ std::string QTuningOf(const char* family, const ConvGeometry& geometry, CodeRang
 
 /// Everything except geometry that a convolution or matrix product of 8-bit values needs.
 struct QProduct {
-  ConvQ8Weights weights;
+  ByteWeights weights;
   std::vector<int32_t> weight_zero_points;  // backs weights.zero_points; empty when all are 0
   float input_scale = 1;
   int32_t input_zero_point = 0;

@@ -35,10 +35,10 @@ void AddPhase(PlanBuilder& builder, const Node& node, const QProduct& whole,
     }
   }
   product.weight_zero_points = NonZero(product.weight_zero_points);
-  product.weights = {OihwLayout(geometry.out_c, geometry.in_c / geometry.groups, geometry.kernel_h,
-                                geometry.kernel_w, geometry.groups),
-                     weights.data(), whole.weights.is_signed, product.zero_points(),
-                     bias.empty() ? nullptr : bias.data()};
+  product.weights = ConvQ8Weights{OihwLayout(geometry.out_c, geometry.in_c / geometry.groups,
+                                             geometry.kernel_h, geometry.kernel_w, geometry.groups),
+                                  weights.data(), whole.weights.is_signed, product.zero_points(),
+                                  bias.empty() ? nullptr : bias.data()};
   if (IsDepthwise(geometry)) {
     AddDepthwiseQ8Step(builder, node, geometry, product, input, output, epilogue);
   } else {

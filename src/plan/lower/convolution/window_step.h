@@ -14,10 +14,10 @@
 
 namespace requant {
 
-inline StepKind KindOf(const ConvF32Params&) { return StepKind::kConvF32; }
-inline StepKind KindOf(const DwConvF32Params&) { return StepKind::kDepthwiseF32; }
-inline StepKind KindOf(const ConvQ8Params&) { return StepKind::kConvQ8; }
-inline StepKind KindOf(const DwConvQ8Params&) { return StepKind::kDepthwiseQ8; }
+constexpr StepKind KindOf(const ConvF32Params*) { return StepKind::kConvF32; }
+constexpr StepKind KindOf(const DwConvF32Params*) { return StepKind::kDepthwiseF32; }
+constexpr StepKind KindOf(const ConvQ8Params*) { return StepKind::kConvQ8; }
+constexpr StepKind KindOf(const DwConvQ8Params*) { return StepKind::kDepthwiseQ8; }
 inline auto KernelsOf(const ConvF32Params&) { return ConvF32Kernels(); }
 inline auto KernelsOf(const DwConvF32Params&) { return DwConvF32Kernels(); }
 inline auto KernelsOf(const ConvQ8Params&) { return ConvQ8Kernels(); }
@@ -46,7 +46,8 @@ class WindowStep : public Step {
   struct Nothing {};
 
  public:
-  StepKind kind() const override { return KindOf(params); }
+  static constexpr StepKind kKind = KindOf(static_cast<const Params*>(nullptr));
+  StepKind kind() const override { return kKind; }
   void Fields(PlanArchive& archive) override {
     archive.Fields(params);
     archive.Blob(params.weights);

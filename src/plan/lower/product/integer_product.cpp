@@ -72,16 +72,13 @@ bool AddIntegerProduct(PlanBuilder& builder, const Node& node, const ConvGeometr
       input_zero && !zero
           ? CodesOf(node.inputs[0]->type.dtype)
           : InputCodes(builder, node.inputs[0], zero ? static_cast<int32_t>(zero->AsInt64(0)) : 0);
-  const ConvQ8Weights packing{weights_layout,
-                              weights->raw(),
-                              weights->dtype() == DType::kInt8,
-                              zeros->empty() ? nullptr : zeros->data(),
-                              nullptr,
-                              codes.lo,
-                              codes.hi};
+  ByteWeights packing =
+      ByteWeightsOf(builder, weights_layout, *weights, zeros->empty() ? nullptr : zeros->data());
+  packing.input_lo = codes.lo;
+  packing.input_hi = codes.hi;
   std::string tuning = QTuningOf("conv_q8", geometry, codes, packing);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, tuning);
-  const uint8_t* packed = builder.Pack(kernel, packing);
+  const uint8_t* packed = PackBytes(builder, kernel, packing);
   std::vector<int> inputs = {builder.In(node.inputs[0], layout)};
   if (input_zero) inputs.push_back(builder.In(input_zero));
   FloatSums sums;

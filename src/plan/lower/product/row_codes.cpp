@@ -112,11 +112,12 @@ bool LowerMatMulIntegerRows(PlanBuilder& builder, const Node& node) {
   }
   const Tensor& weights = *node.constant(1);
   const CodeRange codes = InputCodes(builder, node.inputs[0], 0);
-  const ConvQ8Weights packing{
-      layout, weights.raw(), weights.dtype() == DType::kInt8, nullptr, nullptr, codes.lo, codes.hi};
+  ByteWeights packing = ByteWeightsOf(builder, layout, weights, nullptr);
+  packing.input_lo = codes.lo;
+  packing.input_hi = codes.hi;
   std::string tuning = QTuningOf("conv_q8", *geometry, codes, packing);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, *geometry, tuning);
-  const uint8_t* packed = builder.Pack(kernel, packing);
+  const uint8_t* packed = PackBytes(builder, kernel, packing);
   std::vector<int> inputs = {builder.In(node.inputs[0]), builder.In(node.inputs[2])};
   if (node.input(5)) inputs.push_back(builder.In(node.input(5)));
   const Epilogue epilogue = TakeEpilogue(builder, node, true);

@@ -130,13 +130,12 @@ bool AddWideProduct(PlanBuilder& builder, const Node& node, const ConvGeometry& 
   }
   // One form of the weights serves both products: any codes are allowed.
   const Tensor* weights = product->low->constant(1);
-  ConvQ8Weights packing{weights_layout, weights->raw(), weights->dtype() == DType::kInt8,
-                        zeros->empty() ? nullptr : zeros->data(), nullptr};
+  const ByteWeights packing =
+      ByteWeightsOf(builder, weights_layout, *weights, zeros->empty() ? nullptr : zeros->data());
   const CodeRange codes{packing.input_lo, packing.input_hi};
   std::string tuning = QTuningOf("conv_q8", geometry, codes, packing);
   const ConvQ8Kernel& kernel = ChooseConvQ8(builder, packing, geometry, tuning);
-  uint8_t* packed = builder.Packed(kernel.packed_size(packing));
-  kernel.pack_weights(packing, packed);
+  const uint8_t* packed = PackBytes(builder, kernel, packing);
   std::vector<int> inputs;
   if (product->high) inputs.push_back(builder.In(product->high->inputs[0], layout));
   inputs.push_back(builder.In(product->low->inputs[0], layout));
