@@ -43,8 +43,11 @@ bool PacksLean(const Node& node, size_t slot) {
   for (const PackedOperator& op : kPackedOperators) {
     const bool right = op.bytes ? IsByte(dtype) : dtype == DType::kFloat32;
     if (slot != op.slot || !right || !node.Is(op.name, op.domain)) continue;
-    const size_t rank = value->constant.shape().size();
-    return op.window ? rank <= 4 && node.attributes.Int("group", 1) == 1 : rank == 2;
+    const Shape& shape = value->constant.shape();
+    if (!op.window) return shape.size() == 2;
+    // Rows of depthwise convolutions have no inverse.
+    const bool dense = node.attributes.Int("group", 1) == 1 || shape[1] > 1;
+    return (shape.size() == 3 || shape.size() == 4) && dense;
   }
   return false;
 }

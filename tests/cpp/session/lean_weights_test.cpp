@@ -93,6 +93,24 @@ TEST(LeanWeights, OfGemmsAndConvolutions) {
              {12, 9, 8}, {"w", "v"});
 }
 
+TEST(LeanWeights, OfGroups) {
+  const Graph floats = ParseGraph(StrCat("graph \"\" opset 13\ninput %x: float32[N, 12, 9, 8]\n",
+                                         Constant("w", {36, 4, 5, 4}, 1),
+                                         "%y = Conv(%x, %w) {group = 3}\noutput %y\n"));
+  ExpectLean(floats, {12, 9, 8}, {"w"});
+  Graph halves = floats.Clone();
+  Value* value = halves.FindValue("w");
+  Tensor half(DType::kFloat16, value->constant.shape());
+  for (int64_t i = 0; i < half.count(); ++i) {
+    static_cast<uint16_t*>(half.raw())[i] =
+        FloatToHalf(std::as_const(value->constant).data<float>()[i]);
+  }
+  value->constant = Tensor::Widened(half);
+  SessionOptions options;
+  options.plan.halves = HalfPacking::kStay;
+  ExpectLean(halves, {12, 9, 8}, {"w"}, options);
+}
+
 TEST(LeanWeights, OfSixteenBits) {
   SessionOptions options;
   options.plan.halves = HalfPacking::kStay;
@@ -169,17 +187,20 @@ TEST(LeanWeights, OfProductsOfCodes) {
 }
 
 TEST(LeanWeights, OfConvolutionsOfCodes) {
-  for (const char* type : {"int8", "uint8"}) {
+  for (const auto& [type, groups] :
+       {std::pair{"int8", 1}, std::pair{"uint8", 1}, std::pair{"int8", 3}, std::pair{"uint8", 2}}) {
     const bool is_signed = type[0] == 'i';
-    const std::string text =
-        StrCat("graph \"\" opset 13\ninput %x: uint8[N, 12, 9, 8]\n",
-               Bytes("w", type, {21, 12, 5, 4}, is_signed ? -128 : 0, is_signed ? 127 : 255),
-               "const %s: float32[] = {0.05}\nconst %z: uint8[] = {17}\nconst %a: float32[] = "
-               "{0.01}\nconst %b: ",
-               type, "[] = {", is_signed ? 0 : 99,
-               "}\nconst %t: float32[] = {0.8}\nconst %u: uint8[] = {120}\n",
-               "%y = QLinearConv(%x, %s, %z, %w, %a, %b, %t, %u) {strides = [2, 1]}\n"
-               "%v = ConvInteger(%x, %w, %z, %b) {pads = [1, 1, 1, 1]}\noutput %y\noutput %v\n");
+    const std::string text = StrCat(
+        "graph \"\" opset 13\ninput %x: uint8[N, 12, 9, 8]\n",
+        Bytes("w", type, {groups == 1 ? 21 : 96, 12 / groups, 5, 4}, is_signed ? -128 : 0,
+              is_signed ? 127 : 255),
+        "const %s: float32[] = {0.05}\nconst %z: uint8[] = {17}\nconst %a: float32[] = "
+        "{0.01}\nconst %b: ",
+        type, "[] = {", is_signed ? 0 : 99,
+        "}\nconst %t: float32[] = {0.8}\nconst %u: uint8[] = {120}\n",
+        "%y = QLinearConv(%x, %s, %z, %w, %a, %b, %t, %u) {strides = [2, 1], group = ", groups,
+        "}\n%v = ConvInteger(%x, %w, %z, %b) {pads = [1, 1, 1, 1], group = ", groups,
+        "}\noutput %y\noutput %v\n");
     const Graph graph = ParseGraph(text);
     Session session(graph, {});
     for (const int64_t images : {3, 1, 7, 2}) {
