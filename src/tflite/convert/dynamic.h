@@ -17,7 +17,8 @@ bool IsDynamicLayer(Context& context, size_t input, size_t weights, int64_t axis
 Value* DynamicProduct(Context& context, Value* rows, bool one_row, size_t weights, size_t bias);
 
 /// The convolution of the planar image in slot 0 with the weights in slot 1, whose dimensions are
-/// permuted to ONNX's order. The images of a batch share one scale.
+/// permuted to ONNX's order. Each image has its scale, but those of open size behind SAME padding,
+/// which share one.
 Value* DynamicConv(Context& context, const std::vector<int64_t>& perm, AttributeMap attributes,
                    size_t bias);
 
