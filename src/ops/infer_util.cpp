@@ -51,6 +51,18 @@ bool IsNumeric(DType dtype) {
   return dtype != DType::kBool && VisitDType(dtype, [](auto) {});
 }
 
+std::optional<size_t> LengthOfInput(const InferContext& context, size_t slot) {
+  constexpr int64_t kMostDims = 1024;
+  const SymbolicShape* shape = context.shape(slot);
+  if (shape == nullptr || shape->size() != 1 || !(*shape)[0].known()) return std::nullopt;
+  const int64_t length = (*shape)[0].value;
+  if (length > kMostDims) {
+    Fail(ErrorCode::kUnsupported, StrCat(context.node.op_type, " for ", length, " dimensions"),
+         {.node = context.node.name, .hint = "tensors have at most 1024 dimensions"});
+  }
+  return static_cast<size_t>(length);
+}
+
 void RequireInput(const InferContext& context, size_t slot) {
   if (context.has(slot)) return;
   Fail(ErrorCode::kInvalidModel,

@@ -17,6 +17,9 @@ namespace requant {
 
 /// Throws kInvalidModel when the node lacks the input.
 void RequireInput(const InferContext& context, size_t slot);
+/// The length of a list of dimensions or axes (a 1-D input), if it is known. Throws kUnsupported
+/// for more than 1024: no tensor has so many dimensions.
+std::optional<size_t> LengthOfInput(const InferContext& context, size_t slot);
 /// Whether arithmetic works on the dtype: all that VisitDType visits, except bool.
 bool IsNumeric(DType dtype);
 /// Throws kTypeMismatch unless the input's dtype is one of `allowed`. A missing input or an unknown

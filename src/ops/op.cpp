@@ -1,9 +1,11 @@
 #include "ops/op.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <stdexcept>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "ops/own_op.h"
@@ -128,12 +130,29 @@ const OpDef& OpOf(const Graph& graph, const Node& node) {
   return *op;
 }
 
+namespace {
+
+/// Throws kInvalidModel for a tensor whose bytes no int64 counts. Empty ones may have dimensions of
+/// any size beside the 0.
+void CheckSize(const ValueType& type) {
+  if (!type.shape) return;
+  const auto is_empty = [](const Dim& dim) { return dim.known() && dim.value == 0; };
+  if (std::any_of(type.shape->begin(), type.shape->end(), is_empty)) return;
+  int64_t bytes = 8;
+  for (const Dim& dim : *type.shape) {
+    if (dim.known()) bytes = CheckedMul64(bytes, dim.value);
+  }
+}
+
+}  // namespace
+
 std::vector<ValueType> InferNode(const Graph& graph, const Node& node, BodyTypes* bodies) {
   try {
     const OpDef& op = OpOf(graph, node);
     InferContext context{graph, node, graph.opset(node.domain), {}, {}, {}, bodies};
     for (const Value* input : node.inputs) {
       context.inputs.push_back(input ? input->type : ValueType{});
+      CheckSize(context.inputs.back());
       context.constants.push_back(input && input->is_constant() ? &input->constant : nullptr);
     }
     context.outputs.resize(node.outputs.size());

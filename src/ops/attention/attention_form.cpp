@@ -52,11 +52,12 @@ int64_t DividedBy(const Node& node, int64_t size, int64_t heads, const char* wha
 
 /// [batch, tokens, heads * width]
 HeadLayout Flat(int64_t tokens, int64_t row, int64_t width, int64_t offset = 0) {
-  return {offset, tokens * row, width, row};
+  return {offset, CheckedMul64(tokens, row), width, row};
 }
 /// [batch, heads, tokens, width]
 HeadLayout ByHead(int64_t heads, int64_t tokens, int64_t width) {
-  return {0, heads * tokens * width, tokens * width, width};
+  const int64_t head = CheckedMul64(tokens, width);
+  return {0, CheckedMul64(heads, head), head, width};
 }
 
 /// Reads the past of k and v: [batch, kv_heads, past, width].

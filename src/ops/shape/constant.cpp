@@ -54,9 +54,8 @@ void InferConstantOfShape(InferContext& context) {
   if (target.known()) {
     NumElements(target.values);
     shape = ToSymbolic(target.values);
-  } else if (const SymbolicShape* input = context.shape(0);
-             input != nullptr && input->size() == 1 && (*input)[0].known()) {
-    shape = SymbolicShape(static_cast<size_t>((*input)[0].value));
+  } else if (const auto rank = LengthOfInput(context, 0)) {
+    shape = SymbolicShape(*rank);
   }
   SetOutput(context, 0, FillValue(context.attributes()).dtype(), shape);
 }

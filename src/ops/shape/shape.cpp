@@ -14,13 +14,6 @@ namespace {
 
 SymbolicShape UnknownDims(size_t rank) { return SymbolicShape(rank); }
 
-/// The rank that a 1-D input of dimensions describes, when it is known.
-std::optional<size_t> LengthOfInput(const InferContext& context, size_t slot) {
-  const SymbolicShape* shape = context.shape(slot);
-  if (shape == nullptr || shape->size() != 1 || !(*shape)[0].known()) return std::nullopt;
-  return static_cast<size_t>((*shape)[0].value);
-}
-
 // --- Shape, Size
 
 struct AxisRange {
