@@ -11,7 +11,7 @@ namespace requant {
 
 /// The answers of RangeOf(), LevelsOf() and ConvQ8AccumulatorBounds() for constant weights, which
 /// they take from ConvQ8Weights::facts. The sums of all channels lie behind it in memory.
-struct ConvQ8Facts {
+struct alignas(int64_t) ConvQ8Facts {
   conv::WeightRange range;
   /// nullopt: more levels than any row takes, or more than 8 bits.
   std::optional<conv::Levels> levels;
