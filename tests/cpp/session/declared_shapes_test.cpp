@@ -1,7 +1,11 @@
 // Shapes that depend on data, but that the file declares.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
+#include "base/str_cat.h"
 #include "ir/text.h"
 #include "session/session.h"
 
@@ -56,6 +60,58 @@ output %y
 )",
                                     {24}, {24}),
                Error);
+}
+
+TEST(DeclaredShapes, OfPartsAreChecked) {
+  ExpectShapeIsChecked(R"(graph "" opset 13
+input %x: float32[2, 3, 4]
+input %n: int64[2]
+%y: float32[2, 1, 4], %z: float32[2, 2, 4] = Split(%x, %n) {axis = 1} "node"
+output %y
+output %z
+)",
+                       {1, 2}, {2, 1});
+}
+
+/// Declared outputs that are larger than what the run computes; nothing is read beyond the input.
+TEST(DeclaredShapes, ThatAreTooLargeAreErrors) {
+  const struct {
+    const char* node;
+    std::vector<int64_t> numbers;
+  } cases[] = {
+      {"%y: float32[2, 59, 4], %z: float32[2, 4, 4] = Split(%x, %n) {axis = 1}", {1, 2}},
+      {"%y: float32[2, 30, 40] = Slice(%x, %n, %m, %a)", {0, 0}},
+      {"%y: float32[20, 30, 40] = Expand(%x, %n)", {3, 4}},
+      {"%y: float32[20, 30, 40] = Tile(%x, %t)", {1, 1}},
+      {"%y: float32[20, 30, 40] = Pad(%x, %p)", {0, 0}},
+      {"%y: float32[20, 30, 40] = Resize(%x, _, _, %r)", {3, 4}},
+      {"%y: float32[2, 3, 9], %i: int64[2, 3, 9] = TopK(%x, %k)", {2, 2}},
+      {"%y: float32[7, 3, 4] = Unsqueeze(%x, %k)", {0, 0}},
+      {"%y: float32[20, 30, 40] = CenterCropPad(%x, %r)", {3, 4}},
+  };
+  for (const auto& one : cases) {
+    const std::string text = StrCat(R"(graph "" opset 18
+input %x: float32[2, 3, 4]
+input %n: int64[2]
+const %two: int64[1] = {2}
+const %zero: int64[1] = {0}
+const %m: int64[2] = {9, 9}
+const %a: int64[2] = {1, 2}
+const %one: int64[1] = {1}
+%t: int64[3] = Concat(%one, %n) {axis = 0}
+%r: int64[3] = Concat(%two, %n) {axis = 0}
+%p: int64[6] = Concat(%n, %n, %n) {axis = 0}
+%k: int64[1] = Gather(%n, %zero)
+)",
+                                    one.node, "\noutput %y\n");
+    try {
+      Session session(ParseGraph(text), {});
+      session.Run({{"x", Tensor(DType::kFloat32, {2, 3, 4})}, {"n", Tensor::Vector(one.numbers)}});
+      ADD_FAILURE() << one.node;
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::kInternal) << one.node;
+    }
+  }
 }
 
 }  // namespace
