@@ -1,5 +1,6 @@
 #pragma once
-// What the choice of a row asks of weights, so that only packing reads the weights themselves.
+// Facts of constant 8-bit weights answer what the choice of a row asks, so that only packing reads
+// the weights themselves.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -40,7 +40,7 @@ struct ConvQ8Weights {
   /// The codes that the input can hold, including its zero point (the padding).
   int32_t input_lo = -128, input_hi = 255;
   bool dynamic = false;  ///< weights change at run time, so packed values must allow any codes
-  /// What is known of the weights, or null: rows are chosen without `data` then.
+  /// The facts by which rows are chosen where `data` is null; null where rows read the weights.
   const ConvQ8Facts* facts = nullptr;
 };
 
@@ -57,7 +57,8 @@ F32Unpack UnpackOf(void (*pack_weights)(const ConvF32Weights& weights, void* pac
 
 /// As F32Unpack, for codes. Of the pointers in `weights` it reads the zero points.
 using Q8Unpack = void (*)(const ConvQ8Weights& weights, const void* packed, void* to);
-/// The inverse of a function that packs; nullptr for rows that few matrices of open shapes take.
+/// The inverse of a function that packs; nullptr for rows of lines, of Winograd's tiles and of few
+/// bits, and for the reference row.
 Q8Unpack UnpackOf(void (*pack_weights)(const ConvQ8Weights& weights, void* packed));
 }  // namespace conv
 

@@ -1,4 +1,5 @@
-// Packed codes are unpacked again, and facts of weights stand for the weights.
+// Rows with an inverse unpack the codes that they packed, and the choice of a row by facts is that
+// by the weights.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,12 +10,11 @@
 #include "base/aligned_buffer.h"
 #include "kernels/conv/facts.h"
 #include "kernels/conv_testing.h"
-#include "kernels/variant/missing.h"
 
 namespace requant {
 namespace {
 
-using namespace window_testing;  // NOLINT(google-build-using-namespace)
+using namespace window_testing;
 
 /// Calls f(case, name) for layers of every form with 8 bits and 7 bits, as the tensor and (for
 /// windows of one pixel) as the matrix of a MatMul.
@@ -43,7 +43,7 @@ TEST(ConvUnpack, IsTheInverseOfPacking) {
       if (unpack == nullptr || !row.supports(one.view, one.g)) continue;
       AlignedBuffer packed(row.packed_size(one.view));
       row.pack_weights(one.view, packed.data());
-      // Of the pointers, the inverse has the zero points alone.
+      // The inverse reads no pointer but that of the zero points.
       ConvQ8Weights weights;
       weights.layout = one.view.layout;
       weights.is_signed = one.view.is_signed;
@@ -59,7 +59,7 @@ TEST(ConvUnpack, IsTheInverseOfPacking) {
   }
 }
 
-/// The weights themselves are out of reach.
+/// The weights have no data here, so that a function that reads them crashes.
 TEST(ConvFacts, AnswerAsTheWeights) {
   ForEachCase([](const Q8Case& one, const std::string& name) {
     SCOPED_TRACE(name);

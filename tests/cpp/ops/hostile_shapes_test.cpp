@@ -35,7 +35,7 @@ void Infer(const OpDef& op, int inputs, DType dtype, const Shape& shape) {
   try {
     InferNode(graph, *y->producer);
   } catch (const Error&) {
-    // What can never run is an error.
+    // A typed error is a right answer for a node that can never run.
   } catch (const std::exception& error) {
     ADD_FAILURE() << op.domain << "::" << op.name << " of " << inputs << " inputs "
                   << ShapeToString(shape) << ": " << error.what();
@@ -68,7 +68,7 @@ TEST(HostileShapes, OfEveryOperator) {
   }
 }
 
-/// A list of dimensions or axes that is not known has a length, which is a rank.
+/// Operators take the rank of their output from the length of a list whose numbers are not known.
 TEST(HostileShapes, OfListsOfDimensions) {
   const char* names[] = {"Reshape", "Expand", "Squeeze", "Unsqueeze", "Tile", "Pad", "Resize"};
   for (const char* name : names) {

@@ -29,7 +29,7 @@ void Unpack(const KeptWeights& weights, const void* packed, size_t, void* to) {
   weights.unpack(weights, packed, to);
 }
 
-/// The facts of weights as if they were another packed form, which is cached in the same way.
+/// This row makes facts a packed form of the weights, so that the cache of packed forms holds them.
 constexpr ConvQ8Kernel kFacts{
     "facts",         "",      nullptr, nullptr, nullptr, ConvWalk::kRows, ConvQ8FactsSize,
     FindConvQ8Facts, nullptr, nullptr};

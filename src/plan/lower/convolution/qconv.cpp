@@ -66,9 +66,9 @@ const uint8_t* PackFor(PlanBuilder& builder, const DwConvQ8Kernel& row,
   return builder.Pack(row, weights);
 }
 
-/// Prepares the requantization of a product to codes in `own`. A node that is lowered again with
-/// the packed weights of the former step takes that of it: the codes of values do not change with
-/// shapes.
+/// Prepares the requantization of a product to codes in `own`. Where a node is lowered again with
+/// the packed weights of its former step, the former step's requantization is moved: it depends on
+/// constants and on codes, which do not change with shapes.
 template <typename ProductStep, typename Weights>
 PreparedRequantize RequantizeOf(PlanBuilder& builder, const Weights& weights, const void* packed,
                                 const QProduct& product, CodeRange codes, CodeRange own) {
