@@ -20,5 +20,5 @@ export async function mainThreadTasks(browser, work) {
   );
   return traceEvents
     .filter(({ name, pid, tid }) => name.endsWith('::RunTask') && pages.has(`${pid}:${tid}`))
-    .map(({ tdur }) => tdur / 1000);
+    .map(({ tdur = 0 }) => tdur / 1000); // Chromium leaves out a time of 0
 }
