@@ -122,7 +122,8 @@ endfunction()
 # slow: JavaScriptCore computed wrong addresses in some (docs/notes/2026-11-30-webkit-accessors.md).
 set(recover src/quant/recover)
 set(observers src/quant/observers)
-file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp src/train/batch_norm.cpp)
+file(GLOB simulator_sources CONFIGURE_DEPENDS src/quant/sim/*.cpp)
+list(FILTER simulator_sources EXCLUDE REGEX /elements.cpp)
 optimize_sources(${simulator_sources} ${late_kernel_sources} ${recover}/learn/soft_rounding.cpp
   ${recover}/learn/sequential_rounding.cpp
   ${recover}/weights/round_weights.cpp ${observers}/histogram.cpp ${observers}/kl.cpp

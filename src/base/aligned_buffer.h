@@ -16,21 +16,22 @@ namespace requant {
 /// files have none.
 inline constexpr size_t kReadAhead = 64;
 
-/// Owns a block of zero-filled memory, aligned for SIMD, with kReadAhead spare bytes at the end.
-/// Throws kOutOfMemory.
+/// Owns a block of memory, aligned for SIMD, with kReadAhead spare bytes at the end. It is filled
+/// with zeros, or only its spare bytes are. Throws kOutOfMemory.
 class AlignedBuffer {
  public:
   static constexpr size_t kAlignment = 64;
 
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t size) : size_(size) {
+  explicit AlignedBuffer(size_t size, bool zeros = true) : size_(size) {
     const size_t bytes = CheckedAlign(CheckedAdd(size, kReadAhead), kAlignment);
     data_ = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, bytes));
     if (data_ == nullptr) {
       Fail(ErrorCode::kOutOfMemory, StrCat("cannot allocate ", bytes, " bytes"),
            {.hint = "release sessions and models that are no longer needed"});
     }
-    std::memset(data_, 0, bytes);
+    const size_t first = zeros ? 0 : size;
+    std::memset(data_ + first, 0, bytes - first);
   }
   ~AlignedBuffer() { std::free(data_); }
   AlignedBuffer(AlignedBuffer&& other) noexcept

@@ -77,9 +77,14 @@ std::vector<T> Convert(const Tensor& tensor) {
 
 }  // namespace
 
-Tensor::Tensor(DType dtype, Shape shape)
+Tensor::Tensor(DType dtype, Shape shape) : Tensor(dtype, std::move(shape), true) {}
+
+Tensor Tensor::Unfilled(DType dtype, Shape shape) { return {dtype, std::move(shape), false}; }
+
+Tensor::Tensor(DType dtype, Shape shape, bool zeros)
     : dtype_(dtype), shape_(std::move(shape)), count_(NumElements(shape_)) {
-  auto buffer = std::make_shared<AlignedBuffer>(DTypeBytes(dtype, static_cast<size_t>(count_)));
+  auto buffer =
+      std::make_shared<AlignedBuffer>(DTypeBytes(dtype, static_cast<size_t>(count_)), zeros);
   data_ = buffer->data();
   owner_ = std::move(buffer);
 }

@@ -22,6 +22,9 @@ class Tensor {
   /// Makes a tensor that owns zero-filled memory. Throws kOutOfMemory or kInvalidModel (size
   /// overflow).
   Tensor(DType dtype, Shape shape);
+  /// Makes a tensor whose bytes are what the memory held before: the caller writes every element.
+  /// Throws as the constructor does.
+  static Tensor Unfilled(DType dtype, Shape shape);
   /// Makes a view of `bytes`, which `owner` keeps alive. Unaligned bytes are copied. Throws
   /// kInvalidModel when the byte count does not fit dtype and shape.
   static Tensor View(DType dtype, Shape shape, std::span<const uint8_t> bytes,
@@ -107,6 +110,7 @@ class Tensor {
   bool SameBits(const Tensor& other) const;
 
  private:
+  Tensor(DType dtype, Shape shape, bool zeros);
   void CheckType(DType wanted) const;
   void Widen() const;
   /// Sets data_ where it is still to be made.

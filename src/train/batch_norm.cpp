@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gradient/kernel.h"
+
 namespace requant {
+
+using gradient::ChannelFunction;
+using gradient::ChannelParams;
+using gradient::ChannelSample;
+
 namespace {
 
 constexpr double kEpsilon = 1e-5;  // ONNX's and PyTorch's default
@@ -16,13 +23,77 @@ int64_t Inner(const Tensor& tensor) {
   return outer == 0 ? 0 : tensor.count() / outer;
 }
 
-/// Calls `row(channel, offset, count)` for every run of elements of one channel.
-template <typename Row>
-void ForRows(const Tensor& tensor, const Row& row) {
-  const int64_t channels = Channels(tensor), inner = Inner(tensor);
-  for (int64_t i = 0; i < tensor.dim(0) * channels; ++i) {
-    row(static_cast<size_t>(i % channels), i * inner, inner);
+/// What the kernels read and write, by sample. `dy` is empty where there is none.
+class Rows {
+ public:
+  explicit Rows(std::span<const Tensor> batch, std::span<const Tensor> dy = {}) {
+    for (size_t at = 0; at < batch.size(); ++at) {
+      ChannelSample& sample = samples_.emplace_back();
+      sample.x = batch[at].data<float>();
+      if (!dy.empty()) sample.dy = dy[at].data<float>();
+      sample.inner = Inner(batch[at]);
+      sample.rows = sample.inner == 0 ? 0 : batch[at].dim(0) * Channels(batch[at]);
+      rows_ += static_cast<size_t>(sample.rows);
+      work_ += static_cast<double>(batch[at].count());
+    }
+    params_.channels = std::max<int64_t>(1, Channels(batch[0]));
+    params_.samples = samples_.data();
+    params_.end = static_cast<int64_t>(samples_.size());
   }
+
+  ChannelParams& params() { return params_; }
+
+  /// Makes what a function writes, tensors of the shapes of the batch.
+  std::vector<Tensor> MakeOutputs(std::span<const Tensor> batch) {
+    std::vector<Tensor> out;
+    for (size_t at = 0; at < batch.size(); ++at) {
+      out.push_back(Tensor::Unfilled(DType::kFloat32, batch[at].shape()));
+      samples_[at].y = out.back().data<float>();
+    }
+    return out;
+  }
+
+  /// Computes sums of rows.
+  void Sum(BatchRunner& runner, ChannelFunction function) {
+    numbers_.resize(2 * rows_);
+    float* sums = numbers_.data();
+    for (ChannelSample& sample : samples_) {
+      sample.sums = sums;
+      sample.products = sums + rows_;
+      sums += sample.rows;
+    }
+    Run(runner, function);
+  }
+
+  /// Calls each(channel, sum, product, elements of the row) for all rows, in their order.
+  template <typename Each>
+  void ForSums(const Each& each) const {
+    for (const ChannelSample& sample : samples_) {
+      for (int64_t row = 0; row < sample.rows; ++row) {
+        each(static_cast<size_t>(row % params_.channels), static_cast<double>(sample.sums[row]),
+             static_cast<double>(sample.products[row]), static_cast<double>(sample.inner));
+      }
+    }
+  }
+
+  /// Computes one of the functions.
+  void Run(BatchRunner& runner, ChannelFunction function) {
+    params_.function = function;
+    runner.Run(gradient::kChannels, rq_channels, params_,
+               {&ChannelParams::begin, &ChannelParams::end, params_.end}, work_,
+               [](int64_t) { return 0; });
+  }
+
+ private:
+  std::vector<ChannelSample> samples_;
+  ChannelParams params_;
+  std::vector<float> numbers_;
+  size_t rows_ = 0;
+  double work_ = 0;
+};
+
+std::vector<float> ToFloats(const std::vector<double>& numbers) {
+  return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace
@@ -33,33 +104,27 @@ int64_t ElementsOfChannel(std::span<const Tensor> batch) {
   return count;
 }
 
-ChannelMoments MeasureChannels(std::span<const Tensor> batch) {
+ChannelMoments MeasureChannels(BatchRunner& runner, std::span<const Tensor> batch) {
   const auto channels = static_cast<size_t>(Channels(batch[0]));
   ChannelMoments out{std::vector<double>(channels), std::vector<double>(channels)};
   const double count = static_cast<double>(std::max<int64_t>(1, ElementsOfChannel(batch)));
-  for (const Tensor& tensor : batch) {
-    const float* x = tensor.data<float>();
-    ForRows(tensor, [&](size_t channel, int64_t offset, int64_t n) {
-      float sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += x[offset + i];
-      out.mean[channel] += static_cast<double>(sum) / count;
-    });
-  }
-  for (const Tensor& tensor : batch) {
-    const float* x = tensor.data<float>();
-    ForRows(tensor, [&](size_t channel, int64_t offset, int64_t n) {
-      const auto mean = static_cast<float>(out.mean[channel]);
-      float sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += (x[offset + i] - mean) * (x[offset + i] - mean);
-      out.variance[channel] += static_cast<double>(sum) / count;
-    });
-  }
+  Rows rows(batch);
+  rows.Sum(runner, ChannelFunction::kMoments);
+  rows.ForSums([&](size_t channel, double sum, double, double) { out.mean[channel] += sum; });
+  for (double& mean : out.mean) mean /= count;
+  // The squares are those around the row's own mean (Chan, Golub, LeVeque 1979).
+  rows.ForSums([&](size_t channel, double sum, double squares, double n) {
+    const double off = sum / n - out.mean[channel];
+    out.variance[channel] += squares + n * off * off;
+  });
+  for (double& variance : out.variance) variance /= count;
   return out;
 }
 
-BatchNorm::BatchNorm(const ChannelMoments& wanted)
+BatchNorm::BatchNorm(const ChannelMoments& wanted, std::shared_ptr<BatchRunner> runner)
     : gamma_gradient(wanted.mean.size()),
       beta_gradient(wanted.mean.size()),
+      runner_(std::move(runner)),
       wanted_(wanted),
       running_(wanted) {
   Start();
@@ -112,7 +177,7 @@ void BatchNorm::Average(size_t channel, double share, double mean, double varian
 }
 
 std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
-  now_ = MeasureChannels(batch);
+  now_ = MeasureChannels(*runner_, batch);
   const size_t channels = gamma.size();
   inverse_sigma_.resize(channels);
   // The running statistics are those of u = batch / factor. While measuring, the first batch
@@ -126,66 +191,52 @@ std::vector<Tensor> BatchNorm::Forward(std::span<const Tensor> batch) {
     inverse_sigma_[channel] = 1 / std::sqrt(variance + kEpsilon * factor * factor);
     Average(channel, share, now_.mean[channel] / factor, variance * unbiased / (factor * factor));
   }
-  std::vector<Tensor> out;
-  for (const Tensor& x : batch) {
-    Tensor& y = out.emplace_back(DType::kFloat32, x.shape());
-    const float* from = x.data<float>();
-    auto* to = y.data<float>();
-    ForRows(x, [&](size_t channel, int64_t offset, int64_t n) {
-      const auto mean = static_cast<float>(now_.mean[channel]);
-      const float slope = gamma[channel] * static_cast<float>(inverse_sigma_[channel]);
-      for (int64_t i = offset; i < offset + n; ++i)
-        to[i] = (from[i] - mean) * slope + beta[channel];
-    });
+  std::vector<float> factors;
+  for (size_t channel = 0; channel < channels; ++channel) {
+    factors.push_back(gamma[channel] * static_cast<float>(inverse_sigma_[channel]));
   }
+  const std::vector<float> means = ToFloats(now_.mean);
+  Rows rows(batch);
+  rows.params().mean = means.data();
+  rows.params().factor = factors.data();
+  rows.params().shift = beta.data();
+  std::vector<Tensor> out = rows.MakeOutputs(batch);
+  rows.Run(*runner_, ChannelFunction::kOutputs);
   return out;
 }
 
 std::vector<Tensor> BatchNorm::Backward(std::span<const Tensor> batch, std::span<const Tensor> dy) {
   const size_t channels = gamma.size();
+  const std::vector<float> means = ToFloats(now_.mean);
+  Rows rows(batch, dy);
+  rows.params().mean = means.data();
+  rows.Sum(*runner_, ChannelFunction::kProducts);
   // sums of dy, and of dy times the normalized value
   std::vector<double> sums(channels), products(channels);
-  for (size_t sample = 0; sample < batch.size(); ++sample) {
-    const float* x = batch[sample].data<float>();
-    const float* gradient = dy[sample].data<float>();
-    ForRows(batch[sample], [&](size_t channel, int64_t offset, int64_t n) {
-      const auto mean = static_cast<float>(now_.mean[channel]);
-      float sum = 0, product = 0;
-      for (int64_t i = offset; i < offset + n; ++i) {
-        sum += gradient[i];
-        product += gradient[i] * (x[i] - mean);
-      }
-      sums[channel] += static_cast<double>(sum);
-      products[channel] += static_cast<double>(product) * inverse_sigma_[channel];
-    });
-  }
+  rows.ForSums([&](size_t channel, double sum, double product, double) {
+    sums[channel] += sum;
+    products[channel] += product * inverse_sigma_[channel];
+  });
+  const auto count = static_cast<double>(ElementsOfChannel(batch));
+  std::vector<float> factors, shifts, slopes;
   for (size_t channel = 0; channel < channels; ++channel) {
     beta_gradient[channel] += static_cast<float>(sums[channel]);
     gamma_gradient[channel] += static_cast<float>(products[channel]);
+    const auto inverse = static_cast<float>(inverse_sigma_[channel]);
+    factors.push_back(gamma[channel] * inverse);
+    shifts.push_back(static_cast<float>(sums[channel] / count));
+    slopes.push_back(static_cast<float>(products[channel] / count) * inverse);
   }
-  const auto count = static_cast<double>(ElementsOfChannel(batch));
-  std::vector<Tensor> out;
-  for (size_t sample = 0; sample < batch.size(); ++sample) {
-    const Tensor& x = batch[sample];
-    Tensor& dx = out.emplace_back(DType::kFloat32, x.shape());
-    const float *from = x.data<float>(), *gradient = dy[sample].data<float>();
-    auto* to = dx.data<float>();
-    ForRows(x, [&](size_t channel, int64_t offset, int64_t n) {
-      const auto mean = static_cast<float>(now_.mean[channel]);
-      const auto inverse = static_cast<float>(inverse_sigma_[channel]);
-      const auto shift = static_cast<float>(sums[channel] / count);
-      const auto slope = static_cast<float>(products[channel] / count) * inverse;
-      const float factor = gamma[channel] * inverse;
-      for (int64_t i = offset; i < offset + n; ++i) {
-        to[i] = factor * (gradient[i] - shift - (from[i] - mean) * slope);
-      }
-    });
-  }
+  rows.params().factor = factors.data();
+  rows.params().shift = shifts.data();
+  rows.params().slope = slopes.data();
+  std::vector<Tensor> out = rows.MakeOutputs(batch);
+  rows.Run(*runner_, ChannelFunction::kGradient);
   return out;
 }
 
 void BatchNorm::FollowBatch(std::span<const Tensor> u) {
-  now_ = MeasureChannels(u);
+  now_ = MeasureChannels(*runner_, u);
   const double share = CountBatch();
   const auto count = static_cast<double>(ElementsOfChannel(u));
   const double unbiased = count > 1 ? count / (count - 1) : 1;
@@ -214,18 +265,14 @@ std::vector<Tensor> BatchNorm::StatisticsBackward(std::span<const Tensor> u,
     by_mean[channel] = -scale * inverse * of_bias[channel] / count;
     by_variance[channel] = -scale * inverse * inverse * inverse * factor / count;
   }
-  std::vector<Tensor> out;
-  for (const Tensor& x : u) {
-    Tensor& dx = out.emplace_back(DType::kFloat32, x.shape());
-    const float* from = x.data<float>();
-    auto* to = dx.data<float>();
-    ForRows(x, [&](size_t channel, int64_t offset, int64_t n) {
-      const auto mean = static_cast<float>(now_.mean[channel]);
-      const auto shift = static_cast<float>(by_mean[channel]);
-      const auto slope = static_cast<float>(by_variance[channel]);
-      for (int64_t i = offset; i < offset + n; ++i) to[i] = shift + (from[i] - mean) * slope;
-    });
-  }
+  const std::vector<float> means = ToFloats(now_.mean), slopes = ToFloats(by_variance);
+  const std::vector<float> shifts = ToFloats(by_mean);
+  Rows rows(u);
+  rows.params().mean = means.data();
+  rows.params().factor = slopes.data();
+  rows.params().shift = shifts.data();
+  std::vector<Tensor> out = rows.MakeOutputs(u);
+  rows.Run(*runner_, ChannelFunction::kOutputs);
   return out;
 }
 

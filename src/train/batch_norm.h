@@ -13,10 +13,12 @@
 //   y  = conv(x, fq(gamma / sigma_B * W)) + beta - gamma * mu_B / sigma_B
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "quant/observers/state_bytes.h"
+#include "quant/sim/batch_runner.h"
 #include "tensor/tensor.h"
 
 namespace requant {
@@ -27,7 +29,7 @@ struct ChannelMoments {
 };
 
 /// The moments of tensors [n, channels, ...].
-ChannelMoments MeasureChannels(std::span<const Tensor> batch);
+ChannelMoments MeasureChannels(BatchRunner& runner, std::span<const Tensor> batch);
 /// The number of elements in each channel of the batch.
 int64_t ElementsOfChannel(std::span<const Tensor> batch);
 
@@ -35,7 +37,7 @@ class BatchNorm {
  public:
   /// Starts with the mean and deviation of the float network's outputs: the layer keeps its
   /// function, and shifts caused by quantization disappear.
-  explicit BatchNorm(const ChannelMoments& wanted);
+  BatchNorm(const ChannelMoments& wanted, std::shared_ptr<BatchRunner> runner);
   /// Averages the moments of one more batch into those of the constructor. Call it before training.
   void Measure(const ChannelMoments& wanted);
   /// While measuring, the running statistics are the mean of all batches since measuring began;
@@ -75,6 +77,7 @@ class BatchNorm {
   /// The share of one more batch in the running statistics.
   double CountBatch();
 
+  std::shared_ptr<BatchRunner> runner_;
   std::vector<float> least_gamma_;
   ChannelMoments wanted_;
   ChannelMoments running_;  // of u

@@ -38,7 +38,8 @@ TrainLayer::TrainLayer(const Node& node, const OperatorQuantization& op,
     : options_(options),
       model_weights_(node.inputs[1]->constant),
       config_(weight_config),
-      math_(node, op.rule, std::move(runner)),
+      runner_(runner ? std::move(runner) : std::make_shared<BatchRunner>()),
+      math_(node, op.rule, runner_),
       wants_norm_(options.batch_norm && op.rule == QuantRule::kConv) {
   math_.FilterMinimally();
   weights_.assign(model_weights_.data<float>(),
@@ -93,11 +94,11 @@ void TrainLayer::StartFrom(const TensorQuantizationConfig* bias_config) {
 
 void TrainLayer::Measure(std::span<const Tensor> float_outputs) {
   if (wants_norm_ && ElementsOfChannel(float_outputs) >= kLeastElements) {
-    const ChannelMoments moments = MeasureChannels(float_outputs);
+    const ChannelMoments moments = MeasureChannels(*runner_, float_outputs);
     if (norm_) {
       norm_->Measure(moments);
     } else {
-      norm_.emplace(moments);
+      norm_.emplace(moments, runner_);
     }
   }
   double sum = 0, squares = 0, count = 1e-30;
@@ -353,7 +354,7 @@ void TrainLayer::Fields(StateBytes& state) {
   if (state.reading()) {
     norm_.reset();
     const ChannelMoments any{std::vector<double>(rows), std::vector<double>(rows)};
-    if (normalizes) norm_.emplace(any);
+    if (normalizes) norm_.emplace(any, runner_);
   }
   if (norm_) norm_->Fields(state);
   if (scales_) scales_->Fields(state);

@@ -64,6 +64,7 @@ class TrainLayer {
   const TrainOptions& options_;
   const Tensor& model_weights_;
   TensorQuantizationConfig* config_;
+  std::shared_ptr<BatchRunner> runner_;
   LayerMath math_;
   bool wants_norm_;
   // The sizes to which rates are relative: the step of the weights' grid, the deviation of the

@@ -7,7 +7,9 @@
 #include "quant/graph/soi.h"
 #include "quant/graph/statistics.h"
 #include "quant/grid/affine.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/gradients.h"
+#include "train/one_bit_range.h"
 
 namespace requant {
 namespace {
@@ -140,51 +142,15 @@ std::vector<Tensor> TrainNetwork::OnGrid(const TensorQuantizationConfig& config,
   if (observed != observers_.end() && !frozen_) {
     for (const Tensor& tensor : x) observed->second->Observe(0, tensor.values<float>());
     observed->second->EndSample(0);
-    const Range range = config.bits == 1 ? FollowOneBit(config, x) : observed->second->Get();
+    const Range range =
+        config.bits == 1 ? FollowOneBit(config, x, one_bit_[&config]) : observed->second->Get();
     TensorQuantizationConfig& own = Own(config);
     const Affine affine = AffineOfActivation(range.min, range.max, config);
     affine.PutInto(own);
     own.range_min = range.min;
     own.range_max = range.max;
   }
-  for (Tensor& tensor : x) tensor = FakeQuantizeTensor(tensor, config);
-  return x;
-}
-
-/// The moving average of the range that one bit needs: for signs the mean magnitude of the batch,
-/// for 0 and 1 the mean of the values that are 1 (k-means of two, with one mean kept at 0).
-Range TrainNetwork::FollowOneBit(const TensorQuantizationConfig& config,
-                                 const std::vector<Tensor>& batch) {
-  double least = 0;
-  double sum = 0;
-  double count = 0;
-  for (const Tensor& tensor : batch) {
-    for (const float value : tensor.values<float>()) {
-      least = std::min(least, static_cast<double>(value));
-      sum += std::fabs(static_cast<double>(value));
-      ++count;
-    }
-  }
-  double size = count > 0 ? sum / count : 0;
-  const bool signs = config.bipolar() && least < 0;
-  const double side = !config.bipolar() && config.offset[0] == config.quant_max ? -1 : 1;
-  for (int round = 0; round < 8 && !signs; ++round) {
-    double above = 0;
-    double inside = 0;
-    for (const Tensor& tensor : batch) {
-      for (const float value : tensor.values<float>()) {
-        if (side * static_cast<double>(value) <= size / 2) continue;
-        above += side * static_cast<double>(value);
-        ++inside;
-      }
-    }
-    if (inside > 0) size = above / inside;
-  }
-  if (!(size > 0)) return {config.range_min, config.range_max};
-  double& mean = one_bit_[&config];  // 0 before the first batch
-  mean = mean > 0 ? config.momentum * mean + (1 - config.momentum) * size : size;
-  if (signs) return {-mean, mean};
-  return side < 0 ? Range{-mean, 0} : Range{0, mean};
+  return FakeQuantizeBatch(runner_.get(), x, config);
 }
 
 /// Collects the operands of the operator, by sample and slot.
@@ -218,12 +184,19 @@ void TrainNetwork::Forward(size_t at) {
     for (const auto& inputs : entry.inputs) x.push_back(inputs[0]);
     for (Tensor& made : layer->second->Forward(x)) entry.raw.push_back({std::move(made)});
   } else {
+    std::vector<std::vector<const Tensor*>> read;
     for (const auto& inputs : entry.inputs) {
-      std::vector<const Tensor*> read;
+      std::vector<const Tensor*>& of_sample = read.emplace_back();
       for (size_t slot = 0; slot < inputs.size(); ++slot) {
-        read.push_back(node.inputs[slot] ? &inputs[slot] : nullptr);
+        of_sample.push_back(node.inputs[slot] ? &inputs[slot] : nullptr);
       }
-      entry.raw.push_back(simulator_.Evaluate(node, read, nullptr, nullptr));
+    }
+    if (auto outputs = EvaluateElements(runner_.get(), node, read)) {
+      for (Tensor& made : *outputs) entry.raw.push_back({std::move(made)});
+    } else {
+      for (const auto& of_sample : read) {
+        entry.raw.push_back(simulator_.Evaluate(node, of_sample, nullptr, nullptr));
+      }
     }
   }
   for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
@@ -237,23 +210,33 @@ void TrainNetwork::Forward(size_t at) {
   }
 }
 
-void TrainNetwork::AddGradient(size_t sample, const Value* value, Tensor gradient) {
-  const auto [found, added] = gradients_[sample].try_emplace(value, gradient);
-  if (added) return;
-  Tensor& sum = found->second;
-  requant::AddGradient(gradient.data<float>(), 1, gradient.count(), sum.data<float>());
+/// Tensors may be shared among values, so that the sums are new ones.
+void TrainNetwork::AddGradients(const Value* value, std::vector<Tensor> gradients) {
+  ElementOperands sums;
+  std::vector<Tensor*> targets;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].empty()) continue;
+    const auto [found, added] = gradients_[i].try_emplace(value, gradients[i]);
+    if (added) continue;
+    sums.a.push_back(&found->second);
+    sums.b.push_back(&gradients[i]);
+    targets.push_back(&found->second);
+  }
+  std::vector<Tensor> made = MapElements(runner_.get(), {gradient::ElementFunction::kAdd}, sums);
+  for (size_t i = 0; i < made.size(); ++i) *targets[i] = std::move(made[i]);
 }
 
-Tensor TrainNetwork::GridBackward(const TensorQuantizationConfig& config, const Tensor& x,
-                                  const Tensor& dy) {
+/// The gradients of the grid of a value, by sample; those without a gradient stay empty.
+std::vector<Tensor> TrainNetwork::GridBackward(const TensorQuantizationConfig& config,
+                                               const std::vector<const Tensor*>& x,
+                                               std::vector<Tensor> dy) {
   if (!IsPlain(config)) return dy;  // the gradient passes straight through
-  const GridRange grid = ActivationGrid(config);
   const auto learns = scales_.find(&config);
-  Tensor dx(DType::kFloat32, x.shape());
-  const double step = GridGradient(x.data<float>(), dy.data<float>(), dx.count(), grid,
-                                   std::nullopt, learns != scales_.end(), dx.data<float>());
-  if (learns != scales_.end()) learns->second.gradient[0] += static_cast<float>(step);
-  return dx;
+  double step = 0;
+  double* learned = learns == scales_.end() ? nullptr : &step;
+  dy = GridGradients(runner_.get(), ActivationGrid(config), x, std::move(dy), learned);
+  if (learned) learns->second.gradient[0] += static_cast<float>(step);
+  return dy;
 }
 
 void TrainNetwork::Backward(size_t at) {
@@ -262,15 +245,24 @@ void TrainNetwork::Backward(size_t at) {
   bool any = false;
   for (size_t slot = 0; slot < node.outputs.size(); ++slot) {
     const Value* value = node.outputs[slot];
-    const TensorQuantizationConfig* grid = value ? simulator_.WriteConfig(node, slot) : nullptr;
+    if (value == nullptr) continue;
+    std::vector<Tensor> gradients(values_.size());
+    std::vector<const Tensor*> raw;
+    bool here = false;
     for (size_t i = 0; i < values_.size(); ++i) {
+      raw.push_back(&entries_[at].raw[i][slot]);
       const auto found = gradients_[i].find(value);
-      if (value == nullptr || found == gradients_[i].end()) continue;
-      dy[i][slot] = grid ? GridBackward(*grid, entries_[at].raw[i][slot], found->second)
-                         : std::move(found->second);
+      if (found == gradients_[i].end()) continue;
+      gradients[i] = std::move(found->second);
       gradients_[i].erase(found);
-      any = true;
+      here = true;
     }
+    if (!here) continue;
+    any = true;
+    if (const TensorQuantizationConfig* grid = simulator_.WriteConfig(node, slot)) {
+      gradients = GridBackward(*grid, raw, std::move(gradients));
+    }
+    for (size_t i = 0; i < values_.size(); ++i) dy[i][slot] = std::move(gradients[i]);
   }
   if (any && simulator_.PassesGradients(node)) BackwardThrough(at, std::move(dy));
   entries_[at] = {};
@@ -306,6 +298,9 @@ void TrainNetwork::BackwardThrough(size_t at, std::vector<std::vector<Tensor>> d
       math->Backward(entry.inputs[i][0], node.constant(1)->data<float>(), dy[i][0], nullptr,
                      nullptr, made[i].data());
     }
+  } else if (auto gradients =
+                 ElementGradients(runner_.get(), node, entry.inputs, entry.raw, dy, wanted)) {
+    made = std::move(*gradients);
   } else {
     for (size_t i = 0; i < values_.size(); ++i) {
       made[i].resize(node.inputs.size());
@@ -329,12 +324,14 @@ void TrainNetwork::BackwardThrough(size_t at, std::vector<std::vector<Tensor>> d
     if (!wanted[slot]) continue;
     const Value* value = node.inputs[slot];
     const TensorQuantizationConfig* grid = simulator_.ReadGrid(node, slot);
+    std::vector<Tensor> gradients(values_.size());
+    std::vector<const Tensor*> read;
     for (size_t i = 0; i < values_.size(); ++i) {
-      Tensor& gradient = made[i][slot];
-      if (gradient.empty()) continue;
-      if (grid) gradient = GridBackward(*grid, values_[i].at(value), gradient);
-      AddGradient(i, value, std::move(gradient));
+      read.push_back(&values_[i].at(value));
+      if (!made[i].empty()) gradients[i] = std::move(made[i][slot]);
     }
+    if (grid) gradients = GridBackward(*grid, read, std::move(gradients));
+    AddGradients(value, std::move(gradients));
   }
 }
 

@@ -36,8 +36,8 @@ class TrainNetwork {
   void Forward(size_t at);
   /// A value of a sample after the forward pass.
   const Tensor& Get(size_t sample, const Value* value) const { return values_[sample].at(value); }
-  /// Adds to d loss / d value.
-  void AddGradient(size_t sample, const Value* value, Tensor gradient);
+  /// Adds gradients to d loss / d value, by sample; empty ones count as 0.
+  void AddGradients(const Value* value, std::vector<Tensor> gradients);
   /// Runs node `at` backward; call it for all nodes in reverse order. Frees what no earlier node
   /// needs.
   void Backward(size_t at);
@@ -63,9 +63,9 @@ class TrainNetwork {
   void FindLearners(const std::vector<const Value*>& ends);
   void PlanScales();
   void Read(size_t at, Entry& entry);
-  Range FollowOneBit(const TensorQuantizationConfig& config, const std::vector<Tensor>& batch);
   std::vector<Tensor> OnGrid(const TensorQuantizationConfig& config, std::vector<Tensor> x);
-  Tensor GridBackward(const TensorQuantizationConfig& config, const Tensor& x, const Tensor& dy);
+  std::vector<Tensor> GridBackward(const TensorQuantizationConfig& config,
+                                   const std::vector<const Tensor*>& x, std::vector<Tensor> dy);
   void BackwardThrough(size_t at, std::vector<std::vector<Tensor>> dy);
 
   QuantizationRecord& record_;

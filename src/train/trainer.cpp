@@ -175,18 +175,20 @@ void Trainer::Impl::AdvanceFloat(size_t at) {
 
 void Trainer::Impl::StartBackward() {
   const auto weight = 1 / static_cast<float>(samples.size());
+  std::vector<std::vector<Tensor>> gradients(ends.size(), std::vector<Tensor>(samples.size()));
   for (size_t sample = 0; sample < samples.size(); ++sample) {
     for (size_t end = 0; end < ends.size(); ++end) {
-      Tensor gradient;
       const LossParts parts =
           LossOf(options, network->Get(sample, ends[end]),
                  float_values.empty() ? Tensor() : float_values[sample].at(ends[end]),
-                 end == 0 ? labels[sample] : -1, weight, gradient);
+                 end == 0 ? labels[sample] : -1, weight, gradients[end][sample]);
       result.loss += parts.loss * static_cast<double>(weight);
       result.correct += parts.correct;
       result.labelled += parts.labelled;
-      network->AddGradient(sample, ends[end], std::move(gradient));
     }
+  }
+  for (size_t end = 0; end < ends.size(); ++end) {
+    network->AddGradients(ends[end], std::move(gradients[end]));
   }
   float_values.clear();
   if (std::isfinite(result.loss)) return;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "quant/grid/affine.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {

@@ -7,6 +7,7 @@
 #include "interpret/interpreter.h"
 #include "ops/infer_util.h"
 #include "quant/assign/assign.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/gradients.h"
 #include "quant/sim/product_backward.h"
 
@@ -152,15 +153,6 @@ void ReshapeBackward(const Call& call, const float* dy, float* to) {
   std::copy_n(dy, call.dy.count(), to);
 }
 
-void ReluBackward(const Call& call, const float* dy, float* to) {
-  ReluGradient(call.inputs[0].data<float>(), dy, call.dy.count(), to);
-}
-
-void ClipBackward(const Call& call, const float* dy, float* to) {
-  ClipGradient(call.inputs[0].data<float>(), call.outputs[0].data<float>(), dy, call.dy.count(),
-               to);
-}
-
 void PreluBackward(const Call& call, const float* dy, float* to) {
   const Tensor& slopes = call.inputs[1];
   const std::vector<int64_t> place = BroadcastIndex(slopes.shape(), call.dy.shape());
@@ -199,8 +191,7 @@ struct SingleRow {
 constexpr SingleRow kSingles[] = {
     {"Flatten", &ReshapeBackward},  {"Reshape", &ReshapeBackward},
     {"Squeeze", &ReshapeBackward},  {"Unsqueeze", &ReshapeBackward},
-    {"Identity", &ReshapeBackward}, {"Relu", &ReluBackward},
-    {"Clip", &ClipBackward},        {"PRelu", &PreluBackward},
+    {"Identity", &ReshapeBackward}, {"PRelu", &PreluBackward},
     {"Softmax", &SoftmaxBackward},  {"GlobalAveragePool", &GlobalAverageBackward},
     {"Cast", &ReshapeBackward},
 };
@@ -278,8 +269,9 @@ void DropWhatIsNoNumber(std::vector<Tensor>& gradients) {
 }  // namespace
 
 bool HasGradient(const Node& node) {
-  return IsBinary(node) || IsProduct(node) || IsPool(node) || FindSingle(node) || Moves(node) ||
-         node.Is(Op::kConcat) || RuleOf(node) == QuantRule::kUnary;
+  return node.Is(Op::kRelu) || node.Is(Op::kClip) || IsBinary(node) || IsProduct(node) ||
+         IsPool(node) || FindSingle(node) || Moves(node) || node.Is(Op::kConcat) ||
+         RuleOf(node) == QuantRule::kUnary;
 }
 
 /// Finds the source of each output element by running the operator on the numbers of its input's
@@ -314,6 +306,11 @@ const std::vector<int32_t>& OperatorGradients::Sources(const Node& node,
 std::vector<Tensor> OperatorGradients::Backward(const Node& node, const std::vector<Tensor>& inputs,
                                                 const std::vector<Tensor>& outputs, size_t output,
                                                 const Tensor& dy, const std::vector<bool>& wanted) {
+  const std::vector<Tensor> gradient{dy};
+  if (auto made = ElementGradients(nullptr, node, std::span(&inputs, 1), std::span(&outputs, 1),
+                                   std::span(&gradient, 1), wanted)) {
+    return std::move((*made)[0]);
+  }
   std::vector<Tensor> out = Compute(node, inputs, outputs, output, dy, wanted);
   DropWhatIsNoNumber(out);
   return out;

@@ -7,8 +7,8 @@
 #include "base/str_cat.h"
 #include "quant/grid/affine.h"
 #include "quant/grid/codes.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/gradients.h"
-#include "quant/sim/simulator.h"
 
 namespace requant {
 namespace {

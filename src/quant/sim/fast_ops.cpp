@@ -6,6 +6,7 @@
 
 #include "base/simd.h"
 #include "ops/shape_rules.h"
+#include "quant/sim/elements.h"
 
 namespace requant {
 namespace {
@@ -15,31 +16,6 @@ bool AreFloats(const std::vector<const Tensor*>& inputs, size_t count) {
          std::all_of(inputs.begin(), inputs.end(), [](const Tensor* input) {
            return input && input->dtype() == DType::kFloat32;
          });
-}
-
-Tensor Clip(const Tensor& x, float low, float high) {
-  Tensor out(DType::kFloat32, x.shape());
-  const float* from = x.data<float>();
-  auto* to = out.data<float>();
-  for (int64_t i = 0; i < x.count(); ++i) to[i] = std::min(std::max(from[i], low), high);
-  return out;
-}
-
-Tensor Relu(const Tensor& x) {
-  Tensor out(DType::kFloat32, x.shape());
-  const float* from = x.data<float>();
-  auto* to = out.data<float>();
-  for (int64_t i = 0; i < x.count(); ++i) to[i] = std::max(from[i], 0.0f);
-  return out;
-}
-
-Tensor Add(const Tensor& x, const Tensor& y) {
-  Tensor out(DType::kFloat32, x.shape());
-  const float* a = x.data<float>();
-  const float* b = y.data<float>();
-  auto* to = out.data<float>();
-  for (int64_t i = 0; i < x.count(); ++i) to[i] = a[i] + b[i];
-  return out;
 }
 
 /// The outputs along one dimension for which a tap of a window lies inside of the input, and the
@@ -204,12 +180,8 @@ Tensor Softmax(const Tensor& x) {
 }  // namespace
 
 std::optional<Tensor> EvaluateFast(const Node& node, const std::vector<const Tensor*>& inputs) {
-  if (node.Is(Op::kClip) && AreFloats(inputs, 3)) {
-    return Clip(*inputs[0], inputs[1]->data<float>()[0], inputs[2]->data<float>()[0]);
-  }
-  if (node.Is(Op::kRelu) && AreFloats(inputs, 1)) return Relu(*inputs[0]);
-  if (node.Is(Op::kAdd) && AreFloats(inputs, 2) && inputs[0]->shape() == inputs[1]->shape()) {
-    return Add(*inputs[0], *inputs[1]);
+  if (auto made = EvaluateElements(nullptr, node, std::span(&inputs, 1))) {
+    return std::move((*made)[0]);
   }
   if (node.Is(Op::kMatMul) && AreFloats(inputs, 2) && AreStacks(*inputs[0], *inputs[1])) {
     return MatMul(*inputs[0], *inputs[1]);

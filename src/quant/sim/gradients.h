@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "gradient/kernel.h"
 #include "quant/config/tensor_quantization_config.h"
 #include "tensor/shape.h"
 
@@ -32,6 +33,9 @@ GridRange WeightGrid(const TensorQuantizationConfig& config, size_t channel);
 /// 2203.05740); `mix` determines which.
 void KeepDropped(uint32_t mix, const float* before, int64_t count, float* values);
 
+/// What the kernel of GridGradient() takes for a grid that is not bipolar.
+gradient::ElementParams ParamsOfGrid(const GridRange& grid);
+
 /// Writes d loss / d x to `dx`, from d loss / d y of y = x on its grid. With `mix`, elements that
 /// KeepDropped() kept off the grid pass everything on. Returns d loss / d log(scale), or 0 without
 /// step_learns.
@@ -40,10 +44,6 @@ double GridGradient(const float* x, const float* dy, int64_t count, const GridRa
 
 /// to += factor * from
 void AddGradient(const float* from, float factor, int64_t count, float* to);
-
-/// dx = dy where x > 0, else 0 (Relu), or where x == y, else 0 (Clip).
-void ReluGradient(const float* x, const float* dy, int64_t count, float* dx);
-void ClipGradient(const float* x, const float* y, const float* dy, int64_t count, float* dx);
 
 /// For every element of the result, the index of its element in a broadcast operand.
 std::vector<int64_t> BroadcastIndex(const Shape& from, const Shape& to);

@@ -117,7 +117,11 @@ std::vector<Tensor> LayerMath::Forward(std::span<const Tensor> x, const float* w
     } else {
       shape.back() = view_.rows;
     }
-    for (size_t i = 0; i < count; ++i) out.emplace_back(DType::kFloat32, shape);
+    const bool filled = rule_ == QuantRule::kConv;
+    for (size_t i = 0; i < count; ++i) {
+      out.push_back(filled ? Tensor::Unfilled(DType::kFloat32, shape)
+                           : Tensor(DType::kFloat32, shape));
+    }
     ForwardSame(x.subspan(first, count), weights, bias, std::span(out).subspan(first, count));
   });
   return out;
@@ -241,7 +245,7 @@ void LayerMath::VisitPixels(const Tensor& x, const Tensor& y,
 void LayerMath::Backward(std::span<const Tensor> x, const float* weights,
                          std::span<const Tensor> dy, float* weight_gradient, float* bias_gradient,
                          std::span<Tensor> dx) {
-  for (size_t i = 0; i < dx.size(); ++i) dx[i] = Tensor(DType::kFloat32, x[i].shape());
+  for (size_t i = 0; i < dx.size(); ++i) dx[i] = Tensor::Unfilled(DType::kFloat32, x[i].shape());
   ForShapes(x, [&](size_t first, size_t count) {
     BackwardSame(x.subspan(first, count), weights, dy.subspan(first, count), weight_gradient,
                  bias_gradient, dx.empty() ? dx : dx.subspan(first, count));

@@ -6,42 +6,11 @@
 #include "quant/assign/assign.h"
 #include "quant/grid/affine.h"
 #include "quant/sim/backward.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/fast_ops.h"
 #include "quant/weights/weights.h"
 
 namespace requant {
-
-Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config) {
-  Tensor out(DType::kFloat32, x.shape());
-  const float* from = x.data<float>();
-  auto* to = out.data<float>();
-  const bool spread = config.scale.size() > 1;
-  if (config.bipolar() && !spread) {
-    const float scale = config.scale[0];
-    const float threshold = static_cast<float>(config.threshold) * scale;
-    for (int64_t i = 0; i < x.count(); ++i) to[i] = from[i] >= threshold ? scale : -scale;
-    return out;
-  }
-  if (spread || config.exponential() || config.rounding != RoundingPolicy::kHalfEven ||
-      config.bits > 16) {
-    const ChannelView view = ViewChannels(x.shape(), spread ? config.axis : -1);
-    for (int64_t i = 0; i < x.count(); ++i) {
-      const size_t channel =
-          spread ? static_cast<size_t>(i / view.inner % view.channels) : size_t{0};
-      to[i] = FakeQuantize(from[i], config, channel);
-    }
-    return out;
-  }
-  const float scale = config.scale[0];
-  const auto low = static_cast<float>(config.quant_min - config.offset[0]);
-  const auto high = static_cast<float>(config.quant_max - config.offset[0]);
-  constexpr float kMagic = 12582912.0f;  // adding 1.5 * 2^23 rounds half to even
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const float clamped = std::min(std::max(from[i] / scale, low), high);
-    to[i] = ((clamped + kMagic) - kMagic) * scale;
-  }
-  return out;
-}
 
 Simulator::Simulator(const Graph& graph, const QuantizationRecord& record,
                      const std::shared_ptr<BatchRunner>& runner)

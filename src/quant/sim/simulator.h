@@ -86,9 +86,6 @@ class Simulator {
   std::map<const Node*, SimLayer> layers_;
 };
 
-/// Quantizes and dequantizes every element by the config.
-Tensor FakeQuantizeTensor(const Tensor& x, const TensorQuantizationConfig& config);
-
 /// 10 log10(sum r^2 / sum (r - c)^2) over all outputs of all samples.
 class SnrMeter {
  public:

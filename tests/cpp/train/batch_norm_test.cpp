@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/model.h"
+#include "support/part_runner.h"
 
 namespace requant {
 namespace {
@@ -18,9 +19,14 @@ std::vector<Tensor> Batch(uint32_t seed, int samples = 4) {
   return out;
 }
 
+ChannelMoments Measured(std::span<const Tensor> batch) {
+  BatchRunner runner;
+  return MeasureChannels(runner, batch);
+}
+
 TEST(BatchNorm, Moments) {
   const std::vector<Tensor> batch = Batch(1);
-  const ChannelMoments moments = MeasureChannels(batch);
+  const ChannelMoments moments = Measured(batch);
   EXPECT_EQ(ElementsOfChannel(batch), 4 * 35);
   for (size_t channel = 0; channel < kChannels; ++channel) {
     double sum = 0, squares = 0;
@@ -39,7 +45,7 @@ TEST(BatchNorm, Moments) {
 /// A layer that computes what the float layer does is not changed, and neither is its bias.
 TEST(BatchNorm, StartsAsTheFloatLayer) {
   const std::vector<Tensor> batch = Batch(2);
-  BatchNorm norm(MeasureChannels(batch));
+  BatchNorm norm(Measured(batch), std::make_shared<BatchRunner>());
   const std::vector<Tensor> y = norm.Forward(batch);
   for (size_t sample = 0; sample < batch.size(); ++sample) {
     for (int64_t i = 0; i < y[sample].count(); ++i) {
@@ -54,7 +60,7 @@ TEST(BatchNorm, StartsAsTheFloatLayer) {
 
 /// W' and b' of the running statistics give gamma * (u - mu) / sigma + beta.
 TEST(BatchNorm, FoldsAsItNormalizes) {
-  BatchNorm norm(MeasureChannels(Batch(3)));
+  BatchNorm norm(Measured(Batch(3)), std::make_shared<BatchRunner>());
   // The effect of quantization on the outputs is the same in every batch, so that the running
   // statistics become those of the batch. The batch comes from the folded layer, which follows
   // them.
@@ -86,7 +92,7 @@ TEST(BatchNorm, FoldsAsItNormalizes) {
 TEST(BatchNorm, GradientsAgainstDifferences) {
   std::vector<Tensor> batch = Batch(5);
   const std::vector<Tensor> dy = Batch(6);
-  const ChannelMoments start = MeasureChannels(Batch(7));
+  const ChannelMoments start = Measured(Batch(7));
   const auto loss = [&](const BatchNorm& from) {
     BatchNorm norm = from;
     const std::vector<Tensor> y = norm.Forward(batch);
@@ -98,7 +104,7 @@ TEST(BatchNorm, GradientsAgainstDifferences) {
     }
     return sum;
   };
-  const BatchNorm fresh(start);
+  const BatchNorm fresh(start, std::make_shared<BatchRunner>());
   BatchNorm norm = fresh;
   norm.Forward(batch);
   const std::vector<Tensor> dx = norm.Backward(batch, dy);
@@ -123,6 +129,32 @@ TEST(BatchNorm, GradientsAgainstDifferences) {
                 slope(moved.gamma[channel], moved), 0.05);
     EXPECT_NEAR(static_cast<double>(norm.beta_gradient[channel]), slope(moved.beta[channel], moved),
                 0.05);
+  }
+}
+
+/// Samples of several sizes, some of them empty, and enough for three threads.
+TEST(BatchNorm, SameOnThreeThreads) {
+  Noise noise(8);
+  std::vector<Tensor> x, dy;
+  for (const int64_t side : {150, 0, 149, 1, 151, 7}) {
+    x.push_back(noise.Make({2, 3, side, side}));
+    dy.push_back(noise.Make({2, 3, side, side}));
+  }
+  testing::PartRunner threads(3);
+  std::vector<Tensor> outputs[2], gradients[2];
+  ChannelMoments moments[2];
+  for (const size_t at : {0, 1}) {
+    const auto runner = std::make_shared<BatchRunner>(at == 0 ? nullptr : &threads);
+    moments[at] = MeasureChannels(*runner, x);
+    BatchNorm norm(moments[at], runner);
+    outputs[at] = norm.Forward(x);
+    gradients[at] = norm.Backward(x, dy);
+  }
+  EXPECT_EQ(moments[0].mean, moments[1].mean);
+  EXPECT_EQ(moments[0].variance, moments[1].variance);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_TRUE(outputs[0][i].SameBits(outputs[1][i])) << i;
+    EXPECT_TRUE(gradients[0][i].SameBits(gradients[1][i])) << i;
   }
 }
 

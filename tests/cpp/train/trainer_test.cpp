@@ -94,10 +94,11 @@ void CheckGradients(const Graph& graph, size_t layers) {
   EXPECT_EQ(network.layers().size(), layers);
   network.Begin(samples(network.simulator()));
   for (size_t at = 0; at < network.size(); ++at) network.Forward(at);
-  for (int i = 0; i < kSamples; ++i) {
-    const auto sample = static_cast<size_t>(i);
-    network.AddGradient(sample, output, network.Get(sample, output).Clone());
+  std::vector<Tensor> gradients;
+  for (size_t sample = 0; sample < kSamples; ++sample) {
+    gradients.push_back(network.Get(sample, output).Clone());
   }
+  network.AddGradients(output, std::move(gradients));
   for (size_t at = network.size(); at-- > 0;) network.Backward(at);
   network.Update(1);
   for (const auto& [node, layer] : network.layers()) {

@@ -21,6 +21,7 @@
 #include "quant/recover/equalize/chains.h"
 #include "quant/recover/equalize/scaling_trial.h"
 #include "quant/recover/recovery.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/layer.h"
 #include "quant/sim/simulator.h"
 #include "quant/weights/weights.h"

@@ -17,6 +17,7 @@
 #include "quant/grid/lattice.h"
 #include "quant/recover/learn/block_job.h"
 #include "quant/recover/weights/layer_weights.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/gemm.h"
 
 namespace requant {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quant/grid/affine.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/gradients.h"
 
 namespace requant {
@@ -33,7 +34,7 @@ Tensor Tape::OnGrid(const Tensor& x, const TensorQuantizationConfig& config, uin
 
 Tensor Tape::GridBackward(const Tensor& x, const Tensor& dy, const TensorQuantizationConfig& config,
                           uint32_t mix) {
-  Tensor dx(DType::kFloat32, x.shape());
+  Tensor dx = Tensor::Unfilled(DType::kFloat32, x.shape());
   const float* gradient = dy.data<float>();
   if (config.scale.size() != 1 || config.exponential()) {  // the gradient passes straight through
     std::copy_n(gradient, dx.count(), dx.data<float>());

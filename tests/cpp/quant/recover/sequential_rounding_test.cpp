@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "quant/model.h"
+#include "quant/sim/elements.h"
 #include "quant/sim/simulator.h"
 
 namespace requant {

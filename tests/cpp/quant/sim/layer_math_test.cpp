@@ -5,12 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "ops/op.h"
 #include "quant/model.h"
+#include "support/part_runner.h"
 
 namespace requant {
+
+using testing::PartRunner;
+
 namespace {
 
 struct Form {
@@ -107,32 +109,6 @@ TEST(LayerMath, AgainstTheInterpreter) {
     EXPECT_NEAR(biases, sum, 1e-3) << what;
   }
 }
-
-/// Runs every part on a thread of its own. (The runner of the other tests knows all kernels.)
-class PartRunner : public ParallelRunner {
- public:
-  explicit PartRunner(int threads) : threads_(threads) {}
-  int threads() const override { return threads_; }
-  void Run(int kernel, const void* const* params, int count) override {
-    ++runs;
-    std::vector<std::thread> threads;
-    for (int part = 0; part < count; ++part) {
-      threads.emplace_back([kernel, params, part] { RunPart(kernel, params[part]); });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  int runs = 0;
-
- private:
-  static void RunPart(int kernel, const void* params) {
-#define ROW(number, run, Params) \
-  if (kernel == gradient::number) return run(static_cast<const gradient::Params*>(params));
-#include "gradient/kernels.inc"
-#undef ROW
-  }
-
-  int threads_;
-};
 
 /// Everything that a layer makes of a batch.
 std::vector<Tensor> Learn(LayerMath& math, const std::vector<Tensor>& x, const Tensor& weights,
