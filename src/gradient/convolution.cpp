@@ -87,9 +87,10 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
   float* dw = p.dw + group * s.rows * s.k + first * taps;
   float* scratch = p.scratch;
   float* sums = nullptr;
+  const Size form = FormOf(s.out_height, s.out_width);
   if (Filters(p)) {
     sums = scratch;
-    const Size count = 16 * static_cast<Size>(WeightStep(s.rows, channels));
+    const auto count = static_cast<Size>(WeightFloats(form, s.rows, channels));
     scratch += count;
     for (Size i = 0; i < count; ++i) sums[i] = 0;
   }
@@ -112,7 +113,7 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
       }
     }
   }
-  if (sums) AddWeightGradient(sums, s.rows, channels, dw, s.k);
+  if (sums) AddWeightGradient(form, sums, s.rows, channels, dw, s.k);
 }
 
 /// Calls each(sample, first row, x, y, weights, transformed, scratch) for every group of every
@@ -120,18 +121,19 @@ void WeightGradient(const ConvolutionParams& p, Size group, Size first, Size las
 /// outputs of the sample; `transformed` are the weights as `transform` writes them, null if none
 /// are filtered.
 template <typename Transform, typename Each>
-RQ_INLINE void ForImages(const ConvolutionParams& p, const Transform& transform, const Each& each) {
+RQ_INLINE void ForImages(const ConvolutionParams& p, Size form, const Transform& transform,
+                         const Each& each) {
   const Sizes s(p);
   const auto groups = static_cast<Size>(p.groups), images = static_cast<Size>(p.windows.batch);
   float* scratch = p.scratch;
   float* transformed = nullptr;
   if (Filters(p)) {
     transformed = scratch;
-    scratch += 16 * static_cast<Size>(WeightStep(s.rows, s.channels));
+    scratch += static_cast<Size>(WeightFloats(form, s.rows, s.channels));
   }
   for (Size group = 0; group < groups; ++group) {
     const float* weights = p.weights + group * s.rows * s.k;
-    if (transformed) transform(weights, s.rows, s.channels, transformed);
+    if (transformed) transform(form, weights, s.rows, s.channels, transformed);
     for (Size sample = static_cast<Size>(p.begin); sample < static_cast<Size>(p.end); ++sample) {
       for (Size image = 0; image < images; ++image) {
         const Size at = image * groups + group;
@@ -150,7 +152,9 @@ int64_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
     const Sizes s(p);
     const int64_t forward = WinogradScratch(s.out_height, s.out_width, channels, p.rows);
     const int64_t backward = WinogradScratch(s.in_height, s.in_width, p.rows, channels);
-    return 16 * WeightStep(p.rows, channels) + (forward > backward ? forward : backward);
+    const int64_t weights = WeightFloats(FormOf(s.out_height, s.out_width), p.rows, channels);
+    const int64_t turned = WeightFloats(FormOf(s.in_height, s.in_width), p.rows, channels);
+    return (weights > turned ? weights : turned) + (forward > backward ? forward : backward);
   }
   if (p.rows == 1) return 0;
   const int64_t k = channels * w.taps();
@@ -160,10 +164,11 @@ int64_t ConvolutionScratch(const ConvolutionParams& p, int64_t channels) {
 extern "C" {
 
 void rq_conv_outputs(const ConvolutionParams* p) {
+  const Sizes s(*p);
   ForImages(
-      *p,
-      [](const float* weights, Size rows, Size channels, float* to) {
-        TransformWeights(weights, rows, channels, to);
+      *p, FormOf(s.out_height, s.out_width),
+      [](Size form, const float* weights, Size rows, Size channels, float* to) {
+        TransformWeights(form, weights, rows, channels, to);
       },
       [p](Size sample, Size row, Size x, Size y, const float* weights, const float* transformed,
           float* scratch) {
@@ -173,10 +178,11 @@ void rq_conv_outputs(const ConvolutionParams* p) {
 }
 
 void rq_conv_input_gradient(const ConvolutionParams* p) {
+  const Sizes s(*p);
   ForImages(
-      *p,
-      [](const float* weights, Size rows, Size channels, float* to) {
-        TransformTurned(weights, channels, rows, to);
+      *p, FormOf(s.in_height, s.in_width),
+      [](Size form, const float* weights, Size rows, Size channels, float* to) {
+        TransformTurned(form, weights, channels, rows, to);
       },
       [p](Size sample, Size, Size x, Size y, const float* weights, const float* transformed,
           float* scratch) {

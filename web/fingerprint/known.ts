@@ -18,5 +18,5 @@ export const known: Readonly<Record<string, string>> = {
   'quantize(), 4 bits': 'dc8b1b35e3c5f380',
   'quantize(), 2 bits': '1269771e4b369dd1',
   'quantize(), 1 bit': 'af70112f9fe63a73',
-  'train(), 2 and 4 bits': 'c8a764ad48232390',
+  'train(), 2 and 4 bits': 'b4fd6ee4b8d32f47',
 };

@@ -9,7 +9,7 @@ import { ROOT } from './run.mjs';
 
 const MAIN_LIMIT = { raw: 1050e3, brotli: 318e3 };
 const OPERATORS_LIMIT = { raw: 965e3, brotli: 304.5e3 };
-const TOOLS_LIMIT = { raw: 941e3, brotli: 295.5e3 };
+const TOOLS_LIMIT = { raw: 965e3, brotli: 302.5e3 };
 const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];

@@ -81,7 +81,8 @@ TEST(LayerMath, AgainstTheInterpreter) {
     const Tensor filtered = math.Forward(input, weights.data<float>(), {});
     for (int64_t i = 0; i < wanted.count(); ++i) {
       ASSERT_NEAR(got.AsDouble(i), wanted.AsDouble(i), 2e-5) << what << " " << i;
-      ASSERT_NEAR(filtered.AsDouble(i), wanted.AsDouble(i), 2e-5) << what << " " << i;
+      // The sums of 4 x 4 tiles are multiplied by up to 8 before they cancel.
+      ASSERT_NEAR(filtered.AsDouble(i), wanted.AsDouble(i), 6e-5) << what << " " << i;
     }
 
     const Tensor dy = noise.Make(wanted.shape());
