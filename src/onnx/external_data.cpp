@@ -7,6 +7,7 @@
 #include "onnx/read.h"
 #include "onnx/read_parts.h"
 #include "onnx/tags.h"
+#include "onnx/upgrade.h"
 
 namespace requant {
 namespace {
@@ -136,6 +137,11 @@ FileNeeds NeedsOf(std::span<const uint8_t> file) {
         case Tag::kGraph:
           CollectFromGraph(model.Child(), 0, needs);
           break;
+        case Tag::kOpsetImport: {
+          const OpsetImport import = ReadOpsetImport(model.Child());
+          if (import.domain.empty() && import.version < kOldestKept) needs.late = true;
+          break;
+        }
         case Tag::kFunctions:
           needs.late = true;
           ForEach(model.Child(), onnx_tags::FunctionProto::kNode,

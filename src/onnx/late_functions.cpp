@@ -1,5 +1,6 @@
 #include "onnx/local_functions.h"
 #include "onnx/text_data.h"
+#include "onnx/upgrade.h"
 
 namespace requant {
 
@@ -11,5 +12,6 @@ const LateFunction<decltype(ReadSparseTensor)> kReadSparseTensor{ReadSparseTenso
                                                                  "ReadSparseTensor"};
 const LateFunction<decltype(ReadTexts)> kReadTexts{ReadTexts, "ReadTexts"};
 const LateFunction<decltype(WriteTexts)> kWriteTexts{WriteTexts, "WriteTexts"};
+const LateFunction<decltype(UpgradeOpset)> kUpgradeOpset{UpgradeOpset, "UpgradeOpset"};
 
 }  // namespace requant

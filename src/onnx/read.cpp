@@ -19,10 +19,19 @@ std::string NormalizeDomain(std::string domain) {
   return domain == "ai.onnx" ? std::string() : std::move(domain);
 }
 
+namespace {
+
+void UpgradeIfOld(Graph& graph) {
+  const auto onnx = graph.opsets.find("");
+  if (onnx != graph.opsets.end() && onnx->second < kOldestKept) kUpgradeOpset(graph);
+}
+
+}  // namespace
+
 Graph ModelReader::Read() {
   ReadModel(Message(file_.bytes));
   graph_.SortTopologically();
-  UpgradeOpset(graph_);
+  UpgradeIfOld(graph_);
   VerifyGraph(graph_);
   return std::move(graph_);
 }
@@ -35,7 +44,7 @@ Subgraph ModelReader::ReadSubgraph(Message message) {
   inner.SetScope(scope_, false);
   inner.ReadGraph(message);
   inner.graph_.SortTopologically();
-  UpgradeOpset(inner.graph_);
+  UpgradeIfOld(inner.graph_);
   VerifyGraph(inner.graph_);
   return std::make_shared<Graph>(std::move(inner.graph_));
 }

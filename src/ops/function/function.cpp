@@ -128,8 +128,13 @@ void SkipLayerNorm(FunctionText& text) {
   }
 }
 
+/// Before opset 9 an attribute says whether there is one mean for all channels, and another one
+/// whether the deviations are normalized at all.
 void MeanVariance(FunctionText& text) {
-  const std::vector<int64_t> axes = text.node().attributes.Ints("axes", {0, 2, 3});
+  const AttributeMap& attributes = text.node().attributes;
+  const bool old = text.opset() < 9;
+  std::vector<int64_t> axes = attributes.Ints("axes", {0, 2, 3});
+  if (old && attributes.Int("across_channels", 0) != 0) axes = {0, 1, 2, 3};
   text.Ints("axes", axes);
   text.Scalar("epsilon", 1e-9);
   std::string list;
@@ -138,7 +143,10 @@ void MeanVariance(FunctionText& text) {
       text.opset() < 18 ? StrCat(") {axes = [", list, "]}") : std::string(", %axes)");
   text.Line(
       "%mean = ReduceMean(%i0$0\n"
-      "%centered = Sub(%i0, %mean)\n"
+      "%centered = Sub(%i0, %mean)",
+      tail);
+  if (old && attributes.Int("normalize_variance", 1) == 0) return text.Output("%centered");
+  text.Line(
       "%squares = Mul(%centered, %centered)\n"
       "%variance = ReduceMean(%squares$0\n"
       "%root = Sqrt(%variance)\n"
@@ -278,7 +286,7 @@ constexpr OpDef kRows[] = {
     FunctionOp<MatMulBnb4>("MatMulBnb4", kMicrosoftDomain, 1, 3, 3),
     {"MatMulNBits", kMicrosoftDomain, 1, 3, 6, 1, InferMatMulNBits, EvaluateByBody,
      QuantRule::kFloat, FusionRule::kOpaque, ExpandMatMulNBits},
-    FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 9, 1, 1),
+    FunctionOp<MeanVariance>("MeanVarianceNormalization", "", 1, 1, 1),
     FunctionOp<ContribPad>("Pad", kMicrosoftDomain, 1, 2, 3),
     FunctionOp<WritePackedAttention>("QAttention", kMicrosoftDomain, 1, 5, 9, 2),
     FunctionOp<SkipLayerNorm>("SkipLayerNormalization", kMicrosoftDomain, 1, 3, 5, 4),
