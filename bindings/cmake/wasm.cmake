@@ -156,6 +156,8 @@ set(conv src/kernels/conv)
 optimize_sources(${conv}/pack.cpp ${conv}/dot8/pack_bytes.cpp ${conv}/narrow/pack_narrow.cpp
                  ${conv}/winograd/pack_winograd.cpp ${conv}/winograd/pack_winograd_4x3_dot8.cpp
                  ${conv}/winograd/pack_winograd_narrow.cpp src/kernels/dwconv/pack.cpp OPTIONS -O2)
+# The packing of products in every run, in intrinsics.
+optimize_sources(${conv}/dot8/pack_rows.cpp OPTIONS -O2 -msimd128)
 set_target_properties(core PROPERTIES SUFFIX .js)
 target_include_directories(core PRIVATE src)
 target_include_directories(core SYSTEM PRIVATE ${private_include})

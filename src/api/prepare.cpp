@@ -95,7 +95,12 @@ bool HasWideCodes(const Graph& graph) {
 
 FloatModel OptimizedFloat(const Graph& graph) {
   Graph copy = WithFloats(graph);
-  RunPasses(copy, {});
+  PipelineOptions apart;
+  apart.only = {"InferType", "DefuseAttention"};
+  if (HasAttention(copy)) RunPasses(copy, apart);
+  PipelineOptions options;
+  options.for_quantizer = true;
+  RunPasses(copy, options);
   return FloatModel(std::move(copy));
 }
 

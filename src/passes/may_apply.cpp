@@ -16,6 +16,12 @@ bool HasBodies(const Graph& graph) {
   });
 }
 
+bool HasAttention(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return node->Is(Op::kAttention) || node->op_type == "MultiHeadAttention";
+  });
+}
+
 bool HasAttentionParts(const Graph& graph) {
   const auto is_attention = [](const auto& node) { return node->Is(Op::kAttention); };
   return HasDynamicProducts(graph) ||

@@ -18,6 +18,8 @@ struct PassContext {
   size_t max_constant_growth = 8;  // as when a byte becomes its bits (quant/weights/pack_weights.h)
   /// Whether the graph is planned for its shapes and never written to a file.
   bool for_plan = false;
+  /// Whether the quantizer reads the graph: products that it can compute in integers stay apart.
+  bool for_quantizer = false;
 };
 
 enum class PassRole : uint8_t {
@@ -62,6 +64,7 @@ bool HasType(const Graph& graph, bool (*is_one)(DType));
 
 // These functions say whether a pass may apply (may_apply.cpp).
 bool HasAtrousTrick(const Graph& graph);
+bool HasAttention(const Graph& graph);
 bool HasAttentionParts(const Graph& graph);
 bool HasWeightCodes(const Graph& graph);
 bool HasBodies(const Graph& graph);

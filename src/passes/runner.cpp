@@ -66,6 +66,7 @@ PipelineReport RunPasses(Graph& graph, const PipelineOptions& options) {
   PipelineReport report;
   PassContext context;
   context.for_plan = options.for_plan;
+  context.for_quantizer = options.for_quantizer;
   if (options.dump) options.dump("", graph);
   std::vector<const Pass*> passes;
   for (const Pass* pass : all) {

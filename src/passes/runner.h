@@ -20,7 +20,8 @@ struct PipelineOptions {
   double (*now)() = nullptr;
   /// The most often that the pipeline is repeated until nothing changes.
   int max_rounds = 10;
-  bool for_plan = false;  // PassContext::for_plan
+  bool for_plan = false;       // PassContext::for_plan
+  bool for_quantizer = false;  // PassContext::for_quantizer
 #ifdef NDEBUG
   bool verify = false;
 #else

@@ -60,6 +60,11 @@ bool LinesF32Supports(const ConvGeometry& geometry);
 bool LinesF32IsPreferred(const ConvGeometry& geometry);
 size_t LinesF32Workspace(const ConvGeometry& geometry);
 
+/// Whether the weights are a matrix that changes at run time, whose rows lie in memory, and
+/// Dot8Pack of such ones (dot8/pack_rows.cpp).
+bool AreDynamicRows(const ConvQ8Weights& weights);
+void Dot8PackRows(const ConvQ8Weights& weights, void* packed);
+
 /// Whether the row that multiplies whole bytes (dot8.h) is exact where rq_dot8() returns `form`.
 bool Dot8Takes(const ConvQ8Weights& weights, int32_t form);
 

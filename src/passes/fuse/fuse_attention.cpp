@@ -33,6 +33,7 @@
 //   or the scores, in front of the mask. m: sums, which are added up, and Where(c, scores, f) with
 //   f at most -1e35, for which 0 or f is added (float32: x + f = f for every |x| < 1e27); as wide
 //   as there are keys, which a mask cut out for open lengths is (attention_mask.h).
+// The quantizer keeps attention with few scores apart: it computes both products in integers.
 // Formula: softmax(s * q k^T + m) v   (Vaswani et al., "Attention is all you need", 2017)
 //   A query whose scores are all -infinity gives 0 as the operator and NaN written out without the
 //   guard. (Behind the guard, rows of q and k that hold NaN themselves also give 0.)
@@ -43,6 +44,7 @@
 #include "passes/match/attention_mask.h"
 #include "passes/match/attention_parts.h"
 #include "passes/match/attention_sinks.h"
+#include "passes/match/attention_size.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -358,12 +360,20 @@ bool IsLastSoftmax(const Graph& graph, const Node& node) {
   return axis == -1 || axis == rank - 1;
 }
 
+/// GainsByIntegers() of the scores that a Softmax reads.
+bool StaysApart(const Value* scores) {
+  const auto rank = static_cast<size_t>(RankOf(scores));
+  return GainsByIntegers(DimOf(scores, rank - 3), DimOf(scores, rank - 2), DimOf(scores, rank - 1));
+}
+
 }  // namespace
 
 bool FuseAttention(Graph& graph, PassContext& context) {
   return RewriteNodes(graph, [&](Graph& g, Node* node) {
     if (context.for_plan && ShareHeads(g, node)) return true;
-    return IsLastSoftmax(g, *node) && Rewriter(g, node, context.for_plan).Run();
+    if (!IsLastSoftmax(g, *node) || (context.for_quantizer && StaysApart(node->input(0))))
+      return false;
+    return Rewriter(g, node, context.for_plan).Run();
   });
 }
 

@@ -119,6 +119,47 @@ TEST(ConvAffine, TermsMayLeaveInt32WhereAccumulatorsDoNot) {
   }
 }
 
+/// Matrices [K, N] that change at run time, whose packing does not look at the codes.
+TEST(ConvAffine, MatricesOfTheRun) {
+  std::mt19937 random(20);
+  int variant = 0, plain = 0;
+  for (const int32_t depth : {1, 2, 3, 4, 5, 31, 32, 64, 197}) {
+    for (const int32_t columns : {1, 7, 8, 9, 16, 33, 197}) {
+      for (int repeat = 0; repeat < 4; ++repeat, ++variant) {
+        const auto rows = static_cast<int32_t>(1 + random() % 19);
+        Q8Case test(random, Geometry(1, rows, depth, columns, 1, 1, 1, 0), variant, false);
+        test.bias.clear();
+        test.view.bias = nullptr;
+        const std::vector<int32_t> expected = Definition(test);
+        std::vector<uint8_t> matrix(test.weights.size());
+        for (int32_t o = 0; o < columns; ++o) {
+          for (int32_t k = 0; k < depth; ++k) {
+            matrix[static_cast<size_t>(k * columns + o)] =
+                test.weights[static_cast<size_t>(o * depth + k)];
+          }
+        }
+        test.view.dynamic = true;
+        test.view.data = matrix.data();
+        test.view.layout.stride_o = 1;
+        test.view.layout.stride_i = columns;
+        std::vector<ConvQ8Kernel> kernels = AffineKernels();
+        kernels.resize(2);  // those that take all codes
+        EXPECT_EQ(kernels[0].is_preferred(test.view, test.g),
+                  !Row("conv_q8_dot8").supports(test.view, test.g));
+        const ConvQ8Kernel& bytes = Row("conv_q8_dot8");
+        if (bytes.supports(test.view, test.g)) kernels.push_back(bytes), ++plain;
+        for (const ConvQ8Kernel& kernel : kernels) {
+          std::vector<int32_t> got(expected.size(), 0x5A5A5A5A);
+          test.Run(kernel, ConvQ8Output::kInt32, {}, Cuts(random, rows), got.data());
+          ASSERT_EQ(got, expected)
+              << kernel.name << " " << Describe(test.g) << " variant " << variant;
+        }
+      }
+    }
+  }
+  EXPECT_GT(plain, variant / 16);
+}
+
 TEST(ConvAffine, PrefersTheAffineRowOnlyForConstantWeightsOfNineBits) {
   std::mt19937 random(19);
   Q8Case test(random, Geometry(4, 4, 16, 16, 1, 1, 1, 0), 4, true);

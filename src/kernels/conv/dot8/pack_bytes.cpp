@@ -128,6 +128,7 @@ size_t Dot8PackedSize(const ConvQ8Weights& w) {
   return BytesPackedSize(w, Depth(w.layout), Header::kMiddles);
 }
 void Dot8Pack(const ConvQ8Weights& w, void* packed) {
+  if (AreDynamicRows(w)) return Dot8PackRows(w, packed);
   BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kNo, packed);
 }
 
@@ -140,12 +141,14 @@ bool Dot8AffineSupports(const ConvQ8Weights&, const ConvGeometry&) {
   return LeastDot8Weight(Dot8Form()) == -128;
 }
 bool Dot8AffineIsPreferred(const ConvQ8Weights& w, const ConvGeometry& g) {
-  // Dynamic weights are packed in every run, which costs more than products of 16 bits. First
-  // layers take a quarter of the time, or less, by products of lines in place.
+  // Dynamic weights are packed in every run, which takes long unless their rows lie in memory.
+  // First layers take a quarter of the time, or less, by products of lines in place.
   const bool first = LinesFit(g) && ShortRunsArePreferred(g, kPairsLines);
-  return !w.dynamic && !first && !Dot8Supports(w, g);
+  if (w.dynamic && !AreDynamicRows(w)) return false;
+  return !first && !Dot8Supports(w, g);
 }
 void Dot8AffinePack(const ConvQ8Weights& w, void* packed) {
+  if (AreDynamicRows(w)) return Dot8PackRows(w, packed);
   BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kGathered, packed);
 }
 

@@ -12,10 +12,32 @@ Value* GraphMaker::Projection(Value* x, int64_t columns) {
   return y;
 }
 
+/// Attention as one operator, with many queries.
+Value* GraphMaker::WholeAttention(Value* x) {
+  const int64_t heads = dice_.In(1, 3);
+  const int64_t columns = heads * dice_.In(1, 3);
+  Value* keys = Projection(x, columns);
+  if (keys == nullptr || ShapeOf(keys)[1] == 0) return nullptr;
+  const int64_t copies = 16 / ShapeOf(keys)[1] + dice_.In(0, 1);
+  const std::vector<Value*> parts(static_cast<size_t>(copies), Projection(x, columns));
+  Value* queries = parts[0] ? Add("Concat", parts, With({{"axis", int64_t{1}}})) : nullptr;
+  Value* values = Projection(x, columns);
+  if (queries == nullptr || values == nullptr) return nullptr;
+  AttributeMap attributes = With({{"num_heads", heads}});
+  if (dice_.Chance(50)) attributes.Set("scale", 0.5F);
+  std::vector<Value*> inputs = {queries, keys, values};
+  if (dice_.Chance(50)) {
+    inputs.resize(6);
+    inputs[5] = Floats({1, 1, ShapeOf(queries)[1], ShapeOf(keys)[1]}, -3, 1);
+  }
+  return Add("MultiHeadAttention", inputs, std::move(attributes), 1, kMicrosoftDomain);
+}
+
 /// Decomposed attention, or sometimes something similar.
 Value* GraphMaker::Attention() {
   Value* x = Pick(3);
   if (x == nullptr) return nullptr;
+  if (dice_.Chance(15)) return WholeAttention(x);
   const int64_t heads = dice_.In(1, 3);
   const int64_t width = dice_.In(1, 3);
   const int64_t columns = heads * width;

@@ -104,6 +104,7 @@ class GraphMaker {
 
   Value* LayerNorm();
   Value* Projection(Value* x, int64_t columns);
+  Value* WholeAttention(Value* x);
   Value* Attention();
   Value* RmsNorm();
   Value* Einsum();
