@@ -67,9 +67,9 @@ std::optional<Plain> ReadPlain(const Node& node) {
   }
   const Dim& width = (*node.inputs[0]->type.shape)[2];
   if (!width.known() || width.value % out.heads != 0 || width.value == 0) return std::nullopt;
-  const auto size = static_cast<double>(width.value / out.heads);
+  const int64_t size = width.value / out.heads;
   out.scale = attributes.Float("scale", 0);
-  if (out.scale == 0) out.scale = static_cast<float>(1 / std::sqrt(size));
+  if (out.scale == 0) out.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
   const Dim& queries = (*node.inputs[0]->type.shape)[1];
   const Dim& keys = (*node.inputs[1]->type.shape)[1];
   if (!GainsByIntegers(Dim(out.heads), queries, keys)) return std::nullopt;

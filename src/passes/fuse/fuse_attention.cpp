@@ -43,6 +43,7 @@
 
 #include "passes/match/attention_mask.h"
 #include "passes/match/attention_parts.h"
+#include "passes/match/attention_scale.h"
 #include "passes/match/attention_sinks.h"
 #include "passes/match/attention_size.h"
 #include "passes/pass.h"
@@ -371,6 +372,7 @@ bool StaysApart(const Value* scores) {
 bool FuseAttention(Graph& graph, PassContext& context) {
   return RewriteNodes(graph, [&](Graph& g, Node* node) {
     if (context.for_plan && ShareHeads(g, node)) return true;
+    if (context.for_quantizer && MoveScoreScale(g, node)) return true;
     if (!IsLastSoftmax(g, *node) || (context.for_quantizer && StaysApart(node->input(0))))
       return false;
     return Rewriter(g, node, context.for_plan).Run();
