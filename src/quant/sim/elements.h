@@ -40,7 +40,8 @@ std::optional<std::vector<Tensor>> EvaluateElements(
     BatchRunner* runner, const Node& node, std::span<const std::vector<const Tensor*>> inputs);
 
 /// The gradients of such an operator, or of any Clip, by its inputs, by sample and slot, as
-/// OperatorGradients::Backward() returns them; nullopt for other operators. `inputs` and `outputs`
+/// OperatorGradients::Backward() returns them; nullopt for other operators. Both operands of an Add
+/// have the same tensor. `inputs` and `outputs`
 /// are those of the samples, `dy` the gradients of their first outputs.
 std::optional<std::vector<std::vector<Tensor>>> ElementGradients(
     BatchRunner* runner, const Node& node, std::span<const std::vector<Tensor>> inputs,

@@ -10,13 +10,13 @@
 namespace requant {
 namespace {
 
-void AddTo(std::map<const Value*, Tensor>& gradients, const Value* value, Tensor gradient) {
-  const auto found = gradients.find(value);
-  if (found == gradients.end()) {
-    gradients[value] = std::move(gradient);
-    return;
-  }
-  AddGradient(gradient.data<float>(), 1, gradient.count(), found->second.data<float>());
+/// Both operands of an Add have one gradient, so that a sum is a new tensor.
+void AddTo(std::map<const Value*, Tensor>& gradients, const Value* value, Tensor more) {
+  const auto [found, added] = gradients.try_emplace(value, more);
+  if (added) return;
+  Tensor sum = std::move(
+      MapElements(nullptr, {gradient::ElementFunction::kAdd}, {{&found->second}, {&more}, {}})[0]);
+  found->second = std::move(sum);
 }
 
 }  // namespace
