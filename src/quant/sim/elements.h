@@ -41,8 +41,8 @@ std::optional<std::vector<Tensor>> EvaluateElements(
 
 /// The gradients of such an operator, or of any Clip, by its inputs, by sample and slot, as
 /// OperatorGradients::Backward() returns them; nullopt for other operators. Both operands of an Add
-/// have the same tensor. `inputs` and `outputs`
-/// are those of the samples, `dy` the gradients of their first outputs.
+/// have the same tensor. `inputs` and `outputs` are those of the samples, `dy` the gradients of
+/// their first outputs.
 std::optional<std::vector<std::vector<Tensor>>> ElementGradients(
     BatchRunner* runner, const Node& node, std::span<const std::vector<Tensor>> inputs,
     std::span<const std::vector<Tensor>> outputs, std::span<const std::vector<Tensor>> dy,
