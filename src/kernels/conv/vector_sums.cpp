@@ -7,8 +7,47 @@
 using requant::conv::kChannelBlock;
 namespace simd = requant::simd;
 
+namespace {
+
+/// Whether only scales of rows and channels, and a residual, make floats of whole blocks of sums.
+RQ_INLINE bool AreScaled(const requant::ConvQ8Params* p, int32_t channels) {
+  const requant::FloatSums& to = p->sums;
+  return p->output_type == requant::ConvQ8Output::kFloat32 && channels == kChannelBlock &&
+         to.row_scale && !to.row_zero && !to.bias && to.lo == -__builtin_inff() &&
+         to.hi == __builtin_inff();
+}
+
+/// Writes those.
+RQ_INLINE void WriteScaled(const requant::ConvQ8Params* p, const int32_t* acc, int32_t row,
+                           int32_t count, int32_t channel) {
+  const requant::FloatSums& to = p->sums;
+  const v128_t scale0 = wasm_v128_load(to.scale + channel);
+  const v128_t scale1 = wasm_v128_load(to.scale + channel + 4);
+  const float* residual = to.residual;
+  if (residual) residual += static_cast<ptrdiff_t>(row) * to.residual_stride + channel;
+  float* out = static_cast<float*>(p->output) +
+               static_cast<ptrdiff_t>(row) * p->geometry.output_stride + channel;
+  for (int32_t r = 0; r < count; ++r, acc += kChannelBlock, out += p->geometry.output_stride) {
+    const v128_t row_scale = wasm_v128_load32_splat(to.row_scale + row + r);
+    v128_t x0 = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc)), scale0);
+    v128_t x1 = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_v128_load(acc + 4)), scale1);
+    x0 = wasm_f32x4_mul(x0, row_scale);
+    x1 = wasm_f32x4_mul(x1, row_scale);
+    if (residual) {
+      x0 = wasm_f32x4_add(x0, wasm_v128_load(residual));
+      x1 = wasm_f32x4_add(x1, wasm_v128_load(residual + 4));
+      residual += to.residual_stride;
+    }
+    wasm_v128_store(out, x0);
+    wasm_v128_store(out + 4, x1);
+  }
+}
+
+}  // namespace
+
 void rq_conv_write_sums(const requant::ConvQ8Params* p, const int32_t* acc, int32_t row,
                         int32_t count, int32_t channel, int32_t channels) {
+  if (AreScaled(p, channels)) return WriteScaled(p, acc, row, count, channel);
   const requant::FloatSums& to = p->sums;
   const bool is_float = p->output_type == requant::ConvQ8Output::kFloat32;
   const v128_t lo = wasm_f32x4_splat(to.lo), hi = wasm_f32x4_splat(to.hi);
