@@ -64,6 +64,10 @@ size_t LinesF32Workspace(const ConvGeometry& geometry);
 /// Dot8Pack of such ones (dot8/pack_rows.cpp).
 bool AreDynamicRows(const ConvQ8Weights& weights);
 void Dot8PackRows(const ConvQ8Weights& weights, void* packed);
+/// Whether the weights are a matrix of int8 that changes at run time, whose columns lie in memory
+/// in whole groups, and Dot8Pack of such ones.
+bool AreDynamicColumns(const ConvQ8Weights& weights);
+void Dot8PackColumns(const ConvQ8Weights& weights, void* packed);
 
 /// Whether the row that multiplies whole bytes (dot8.h) is exact where rq_dot8() returns `form`.
 bool Dot8Takes(const ConvQ8Weights& weights, int32_t form);

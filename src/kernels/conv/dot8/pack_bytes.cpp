@@ -129,6 +129,7 @@ size_t Dot8PackedSize(const ConvQ8Weights& w) {
 }
 void Dot8Pack(const ConvQ8Weights& w, void* packed) {
   if (AreDynamicRows(w)) return Dot8PackRows(w, packed);
+  if (AreDynamicColumns(w)) return Dot8PackColumns(w, packed);
   BytesPack(w, Depth(w.layout), 0, Header::kMiddles, Affine::kNo, packed);
 }
 

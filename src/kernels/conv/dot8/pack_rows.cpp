@@ -32,6 +32,44 @@ bool AreDynamicRows(const ConvQ8Weights& w) {
          l.stride_o == 1;
 }
 
+bool AreDynamicColumns(const ConvQ8Weights& w) {
+  const ConvWeightsLayout& l = w.layout;
+  return w.dynamic && w.is_signed && w.bias == nullptr && w.zero_points == nullptr &&
+         l.groups == 1 && l.kernel_h == 1 && l.kernel_w == 1 && l.stride_i == 1 &&
+         l.in_c_per_group % kDot8Group == 0;
+}
+
+// A group of a channel is four neighboring codes, so that eight channels are eight loads.
+void Dot8PackColumns(const ConvQ8Weights& w, void* packed) {
+  const ConvWeightsLayout& l = w.layout;
+  const auto depth = static_cast<size_t>(l.in_c_per_group);
+  auto* out = static_cast<uint8_t*>(packed);
+  for (int32_t first = 0; first < l.out_c; first += kChannelBlock) {
+    const int32_t lanes = std::min(kChannelBlock, l.out_c - first);
+    const auto* rows = static_cast<const uint8_t*>(w.data) + first * l.stride_o;
+    std::memset(out, 0, 3 * kChannelBlock * 4);
+    uint8_t* group = out + 3 * kChannelBlock * 4;
+    // Lanes behind the last channel repeat it: their products are never stored.
+    const auto row = [&](int32_t lane, size_t k) {
+      return rows + std::min(lane, lanes - 1) * l.stride_o + k;
+    };
+    v128_t sums[2] = {wasm_i32x4_splat(0), wasm_i32x4_splat(0)};
+    for (size_t k = 0; k < depth; k += kDot8Group) {
+      for (int32_t half = 0; half < 2; ++half, group += 16) {
+        v128_t codes = wasm_v128_load32_zero(row(4 * half, k));
+        codes = wasm_v128_load32_lane(row(4 * half + 1, k), codes, 1);
+        codes = wasm_v128_load32_lane(row(4 * half + 2, k), codes, 2);
+        codes = wasm_v128_load32_lane(row(4 * half + 3, k), codes, 3);
+        wasm_v128_store(group, codes);
+        sums[half] = wasm_i32x4_add(sums[half], SumsOfFour(codes));
+      }
+    }
+    wasm_v128_store(out + kChannelBlock * 4, sums[0]);
+    wasm_v128_store(out + kChannelBlock * 4 + 16, sums[1]);
+    out = group;
+  }
+}
+
 // What is packed is the code itself, as int8, so that it takes no look at the codes: the middle of
 // a channel is what its codes differ from the weights, which are the codes less their zero point.
 void Dot8PackRows(const ConvQ8Weights& w, void* packed) {
