@@ -103,6 +103,9 @@ SessionRequest ReadSessionOptions(const val& options) {
   Read(options, "profile", request.options.profile);
   Read(options, "fuse", request.options.plan.fuse);
   Read(options, "compact", request.options.plan.compact);
+  if (Has(options, "int8Activations")) {
+    Read(options, "int8Activations", request.options.plan.int8_activations.emplace());
+  }
   std::string halves;
   Read(options, "halfWeights", halves);
   if (halves == "keep") request.options.plan.halves = HalfPacking::kStay;

@@ -86,12 +86,15 @@ val CreateWeightQuantizer(const ModelHandle& model, const val& options) {
   });
 }
 
-val Dynamically(const ModelHandle& model, bool embeddings, bool by_row, int weight_bits) {
+val Dynamically(const ModelHandle& model, bool embeddings, bool by_row, int weight_bits,
+                bool int8_attention) {
   return Guard([&] {
     FloatWeights left;
-    Graph graph = QuantizeDynamically(
-        WithFloats(*model.graph()), &left,
-        {.embeddings = embeddings, .by_row = by_row, .weight_bits = weight_bits});
+    Graph graph = QuantizeDynamically(WithFloats(*model.graph()), &left,
+                                      {.embeddings = embeddings,
+                                       .by_row = by_row,
+                                       .weight_bits = weight_bits,
+                                       .int8_attention = int8_attention});
     return WithLeft(std::move(graph), left);
   });
 }

@@ -296,6 +296,7 @@ export interface Core {
     embeddings: boolean,
     perToken: boolean,
     weightBits: number,
+    int8Attention: boolean,
   ): CoreWeights | Failure;
   readQuantized(model: CoreModel): CoreQuantized | Failure;
   /** A float model as a quantized one of which every operator stays in float, for training. */

@@ -98,6 +98,7 @@ export interface CoreSessionOptions {
   optimize?: boolean;
   compact?: boolean;
   halfWeights?: 'auto' | 'keep' | 'widen';
+  int8Activations?: boolean;
   kernels?: Record<string, string>;
   /** Kernels by the `tuning` of steps; those that do not fit are ignored. */
   tuned?: Record<

@@ -53,8 +53,8 @@ set(module_options --generate-global-effects -Os --converge --dae-optimizing --a
 # --- The core ------------------------------------------------------------------------------------
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS src/*.cpp bindings/*.cpp)
 file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS src/kernels/vector*.cpp)
-# The kernels of the tools are part of the core. Threads get them with the other kernels.
-file(GLOB late_kernel_sources CONFIGURE_DEPENDS src/gradient/*.cpp)
+# The kernels of the tools and of the operators are part of the core. Threads get them with the other kernels.
+file(GLOB late_kernel_sources CONFIGURE_DEPENDS src/gradient/*.cpp src/kernels/*/late_vector*.cpp)
 list(FILTER late_kernel_sources EXCLUDE REGEX "late_functions")
 if(kernel_sources)
   list(REMOVE_ITEM core_sources ${kernel_sources})
@@ -133,6 +133,8 @@ optimize_sources(${simulator_sources} ${late_kernel_sources} ${recover}/learn/so
   OPTIONS -O2 -msimd128 -finline-functions -fno-unroll-loops -mllvm -inline-threshold=10)
 # Products of few rows, which have no kernel.
 optimize_sources(src/plan/lower/product/few_rows.cpp OPTIONS -O3 -msimd128)
+# The means and ranges of keys and values.
+optimize_sources(src/plan/lower/sequence/column_ranges.cpp OPTIONS -O2 -msimd128)
 # Operators without a kernel, which loop over floats.
 set(ops src/ops)
 optimize_sources(${ops}/attention/attention_head.cpp ${ops}/elementwise/activation.cpp

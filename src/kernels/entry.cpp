@@ -1,6 +1,7 @@
 #include "kernels/entry.h"
 
 #include "gradient/late_functions.h"
+#include "kernels/attention_codes/late_functions.h"
 #include "kernels/conv/kernel.h"
 #include "kernels/dwconv/kernel.h"
 #include "kernels/elementwise/kernel.h"
@@ -26,17 +27,21 @@ struct Caller<kKernel> {
   static void Call(const void* params) { kKernel(static_cast<const Params*>(params)); }
 };
 
-/// Calls a kernel of the tools.
+/// Calls a kernel of the tools or of the extended operators.
+template <const auto& kKernel>
+struct LateCaller;
 template <typename Params, const LateFunction<void(const Params*)>& kKernel>
-void CallLate(const void* params) {
-  kKernel(static_cast<const Params*>(params));
-}
+struct LateCaller<kKernel> {
+  static void Call(const void* params) { kKernel(static_cast<const Params*>(params)); }
+};
 
 }  // namespace
 
 // clang-format off
 #define ENTRY_SCALAR(kernel)
 #define ENTRY_VECTOR(kernel) {#kernel, Caller<kernel>::Call, reinterpret_cast<void (*)()>(kernel)},
+#define ENTRY_LATE(kernel) \
+  {#kernel, LateCaller<kernel##_late>::Call, reinterpret_cast<void (*)()>(kernel)},
 #define ENTRY_LOW_BITS(kernel) ENTRY_VECTOR(kernel)
 #define ENTRY_ONE_THREAD(kernel)
 #define ENTRY_AGAIN(kernel)
@@ -44,11 +49,11 @@ void CallLate(const void* params) {
 
 std::span<const KernelEntry> KernelEntries() {
   static const KernelEntry kEntries[] = {
-#define ROW(number, run, Params) \
-  {#run, CallLate<gradient::Params, gradient::number##Late>, nullptr},
+#define ROW(number, run, Params) {#run, LateCaller<gradient::number##Late>::Call, nullptr},
 #include "gradient/kernels.inc"
 #undef ROW
 #define ROW(linkage, run, ...) ENTRY_##linkage(run)
+#include "kernels/attention_codes/attention_codes.inc"
 #include "kernels/conv/conv_f32.inc"
 #include "kernels/conv/conv_q8.inc"
 #include "kernels/dwconv/dwconv_f32.inc"

@@ -22,3 +22,11 @@
 #define RQ_KERNEL(name) extern "C"
 #define RQ_LOW_BITS_KERNEL(name) RQ_KERNEL(name)
 #endif
+
+// Kernels among the extended operators are part of the core, whose linker sees them; the module of
+// all kernels, for threads, exports them.
+#if defined(__wasm__) && !defined(__EMSCRIPTEN__)
+#define RQ_LATE_KERNEL(name) RQ_KERNEL(name)
+#else
+#define RQ_LATE_KERNEL(name) extern "C"
+#endif

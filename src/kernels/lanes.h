@@ -14,6 +14,8 @@ struct ScalarLanes {
   static inline float Mul(float a, float b) { return a * b; }
   static inline float Div(float a, float b) { return a / b; }
   static inline float Abs(float a) { return __builtin_fabsf(a); }
+  /// a < b ? b : a
+  static inline float Max(float a, float b) { return a < b ? b : a; }
   static inline bool Less(float a, float b) { return a < b; }
   static inline float Select(bool mask, float yes, float no) { return mask ? yes : no; }
   /// |a| with the sign of b.

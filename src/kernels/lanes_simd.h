@@ -20,6 +20,7 @@ struct VectorLanes {
   RQ_INLINE v128_t Mul(v128_t a, v128_t b) { return wasm_f32x4_mul(a, b); }
   RQ_INLINE v128_t Div(v128_t a, v128_t b) { return wasm_f32x4_div(a, b); }
   RQ_INLINE v128_t Abs(v128_t a) { return wasm_f32x4_abs(a); }
+  RQ_INLINE v128_t Max(v128_t a, v128_t b) { return wasm_f32x4_pmax(a, b); }
   RQ_INLINE v128_t Less(v128_t a, v128_t b) { return wasm_f32x4_lt(a, b); }
   RQ_INLINE v128_t Select(v128_t mask, v128_t yes, v128_t no) {
     return wasm_v128_bitselect(yes, no, mask);

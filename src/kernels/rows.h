@@ -8,6 +8,8 @@
 //
 //   SCALAR      a function of the core (reference.cpp)
 //   VECTOR      a kernel of the kernel module that threads may share
+//   LATE        a kernel of the core, among the extended operators (late_vector.cpp), that threads
+//               have with the other kernels
 //   LOW_BITS    a kernel of the module for few bits that threads may share (kernels/import.h)
 //   ONE_THREAD  a kernel of the kernel module that stays on one thread
 //   AGAIN       the kernel of another row, with other packing
@@ -21,6 +23,7 @@
 #define RQ_DECLARE_ONE_THREAD(run, Params) RQ_DECLARE_VECTOR(run, Params)
 #define RQ_DECLARE_LOW_BITS(run, Params) \
   RQ_LOW_BITS_KERNEL(run) void run(const requant::Params* params);
+#define RQ_DECLARE_LATE(run, Params) RQ_LATE_KERNEL(run) void run(const requant::Params* params);
 #define RQ_DECLARE_AGAIN(run, Params)
 
 // An operation is named once, by its scalar row.

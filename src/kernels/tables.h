@@ -1,5 +1,6 @@
 #pragma once
 // The tables of all families (families.inc).
+#include "kernels/attention_codes/table.h"
 #include "kernels/conv/table.h"
 #include "kernels/dwconv/table.h"
 #include "kernels/elementwise/table.h"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -174,6 +175,10 @@ struct PlanOptions {
   /// Rounds every float product before it is added, also with relaxed SIMD: float results are then
   /// the same bits in every module and on every machine, and take a few percent longer.
   bool portable = false;
+  /// Whether attention, and products with blocks of 4 bits (MatMulNBits), code what they read in 8
+  /// bits also where no operator asks for it. Sessions take what the model allows as the standard
+  /// (ops/attention/int8_attention.h).
+  std::optional<bool> int8_activations;
   /// The packed constants of the model, which all its plans share. Without them a plan packs all of
   /// its weights.
   std::shared_ptr<PackedWeights> packed;

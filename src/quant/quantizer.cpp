@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/attention/int8_attention.h"
 #include "quant/analyze.h"
 #include "quant/assign/assign.h"
 #include "quant/assign/joint.h"
@@ -39,6 +40,18 @@ void CheckWeights(const Graph& graph, const QuantizationRecord& record) {
       }
     }
   }
+}
+
+/// Whether the network has operators of attention, and the options keep none of them in float.
+bool MayCodeAttention(const Graph& graph, const QuantizationRecord& record) {
+  bool any = false;
+  for (const auto& node : graph.nodes()) {
+    if (!IsAttentionOperator(*node)) continue;
+    const OperatorQuantization* op = record.Find(node->name);
+    if (op && op->reason == kKeptByOptions) return false;
+    any = true;
+  }
+  return any;
 }
 
 /// Quantizes the rows of tables that are not in 8 bits as their readers are. Returns whether there
@@ -113,6 +126,7 @@ void Quantizer::Impl::Prepare(FloatModel model) {
   record.recovery = std::move(rewritten);
   JoinConfigs(graph, record);
   MarkSimulated(graph, record);
+  if (MayCodeAttention(graph, record)) AllowInt8Attention(graph);
 }
 
 Quantizer::Quantizer(FloatModel model, const QuantizeOptions& options)

@@ -11,7 +11,9 @@
 namespace requant {
 
 void OptionFields(PlanArchive& archive, PlanOptions& options) {
-  archive.Fields(options.requantize, options.fuse, options.compact);
+  bool int8_activations = options.int8_activations.value_or(false);
+  archive.Fields(options.requantize, options.fuse, options.compact, int8_activations);
+  options.int8_activations = int8_activations;
   const uint32_t forced = archive.Count(options.force_kernels.size(), 1);
   options.force_kernels.resize(forced);
   for (ForcedKernel& kernel : options.force_kernels) archive.Fields(kernel.family, kernel.kernel);

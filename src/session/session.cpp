@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str_cat.h"
+#include "ops/attention/int8_attention.h"
 #include "plan/saved/save.h"
 #include "session/program.h"
 
@@ -18,6 +19,8 @@ constexpr int kShapesBeforeOpenPlan = 4;
 }  // namespace
 
 Session::Session(PreparedModel model, SessionOptions options) : Session(std::move(options)) {
+  std::optional<bool>& int8 = options_.plan.int8_activations;
+  int8 = int8.value_or(AllowsInt8Attention(model.graph()));
   model_ = std::move(model);
 }
 

@@ -1,6 +1,6 @@
 // How a graph is computed: the options that sessions and saved plans share, checked and handed to the core.
 
-import { RequantError, invalidArgument } from '../base/errors.js';
+import { RequantError, invalidArgument, show } from '../base/errors.js';
 import { checkOneOf, suggest, withoutUndefined } from '../base/options.js';
 import type { Core, CoreModel, CoreSession, CoreSessionOptions } from '../core.js';
 import type { EngineInfo } from '../engine/engine_info.js';
@@ -32,6 +32,13 @@ export interface PlanningOptions {
    */
   halfWeights?: 'auto' | 'keep' | 'widen';
   /**
+   * 4: attention of at least 16 queries and 128 keys, and products with blocks of 4 bits (MatMulNBits), code what they
+   * read in 8 bits, which is faster and less accurate; attention only on machines that multiply whole bytes. 0: only
+   * where the model asks for it, as MatMulNBits does by its `accuracy_level` of 4. Default: what {@link quantize} and
+   * {@link quantizeDynamic} have noted in the model, otherwise 0.
+   */
+  accuracyLevel?: 0 | 4;
+  /**
    * Kernels by family: each runs every step of its family that it can. The warnings of {@link
    * InferenceSession.plan} say where other kernels run; {@link engineInfo} lists all kernels.
    */
@@ -49,6 +56,7 @@ export const tunableOptionKinds = {
   optimize: 'boolean',
   compact: 'boolean',
   halfWeights: 'string',
+  accuracyLevel: 'integer',
   tuning: 'object',
 } as const;
 
@@ -92,9 +100,14 @@ export async function createCoreSession(
   options: PlanningOptions,
   more: Omit<CoreSessionOptions, keyof PlanningOptions>,
 ): Promise<CoreSession> {
-  const { requantize, fuse, optimize, compact, halfWeights, kernels, tuning } = options;
+  const { requantize, fuse, optimize, compact, halfWeights, accuracyLevel } = options;
+  const { kernels, tuning } = options;
   if (halfWeights !== undefined) {
     checkOneOf(halfWeights, ['auto', 'keep', 'widen'], 'options.halfWeights');
+  }
+  if (accuracyLevel !== undefined && accuracyLevel !== 0 && accuracyLevel !== 4) {
+    const option = 'options.accuracyLevel';
+    throw invalidArgument(`${option} is ${show(accuracyLevel)}`, option, 'Use 0 or 4.');
   }
   // The scalar kernels are in the module of the operators, which comes with the kernels for few bits.
   if (kernels) checkKernels(core, kernels);
@@ -106,6 +119,7 @@ export async function createCoreSession(
     optimize,
     compact,
     halfWeights,
+    int8Activations: accuracyLevel === undefined ? undefined : accuracyLevel === 4,
     kernels: kernels && { ...kernels },
     tuned: await tunedSteps(core, tuning),
   }) as CoreSessionOptions;

@@ -107,6 +107,12 @@ export interface DynamicOptions {
    * accuracy.
    */
   weightBits?: 7 | 8;
+  /**
+   * Whether attention may code its operands in 8 bits when it runs, with one scale for each token. Default true: the
+   * model's metadata say so, and sessions follow unless they have another {@link PlanningOptions.accuracyLevel}.
+   * Other engines compute attention in floats.
+   */
+  int8Attention?: boolean;
 }
 
 /** How far {@link quantizeWeights} has come. */
@@ -353,12 +359,17 @@ export async function quantizeDynamic(
   model: Model | PromiseLike<Model>,
   options: DynamicOptions = {},
 ): Promise<Model> {
-  const kinds = { embeddings: 'boolean', perToken: 'boolean', weightBits: 'number' } as const;
+  const kinds = {
+    embeddings: 'boolean',
+    perToken: 'boolean',
+    weightBits: 'number',
+    int8Attention: 'boolean',
+  } as const;
   checkOptions(options, kinds, 'options');
   checkInteger(options.weightBits, 7, 8, 'options.weightBits');
-  const { embeddings = true, perToken = true, weightBits = 8 } = options;
+  const { embeddings = true, perToken = true, weightBits = 8, int8Attention = true } = options;
   return withoutSamples(model, (core, object) =>
-    core.dynamically(object, embeddings, perToken, weightBits),
+    core.dynamically(object, embeddings, perToken, weightBits, int8Attention),
   );
 }
 

@@ -7,10 +7,10 @@ import path from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { ROOT } from './run.mjs';
 
-const MAIN_LIMIT = { raw: 1050e3, brotli: 318e3 };
-const OPERATORS_LIMIT = { raw: 980e3, brotli: 309e3 };
-const TOOLS_LIMIT = { raw: 965e3, brotli: 302.5e3 };
-const LOW_BITS_LIMIT = { raw: 188e3, brotli: 44.5e3 };
+const MAIN_LIMIT = { raw: 1052e3, brotli: 318.5e3 };
+const OPERATORS_LIMIT = { raw: 990e3, brotli: 312.5e3 };
+const TOOLS_LIMIT = { raw: 966e3, brotli: 302.5e3 };
+const LOW_BITS_LIMIT = { raw: 188.5e3, brotli: 44.5e3 };
 
 const DOCUMENTS = ['docs/architecture.md', 'docs/tflite.md'];
 const TOLERANCE = 0.02;

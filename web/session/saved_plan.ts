@@ -12,6 +12,7 @@ const planned = [
   'optimize',
   'compact',
   'halfWeights',
+  'accuracyLevel',
   'kernels',
   'tuning',
   'taps',

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str_cat.h"
 #include "numeric/row_codes.h"
+#include "ops/attention/int8_attention.h"
 #include "quant/graph/prepare.h"
 #include "quant/weights/products.h"
 #include "quant/weights/table_rows.h"
@@ -263,6 +264,19 @@ void QuantizeDynamicallyIn(BodyScope& scope, const DynamicForm& form,
   scope.graph().SortTopologically();
 }
 
+/// Whether the graph or a body in it has attention, as an operator or around a Softmax.
+bool HasAttention(const Graph& graph) {
+  const auto is_part = [](const Node& node) {
+    return node.Is(Op::kSoftmax) || IsAttentionOperator(node);
+  };
+  bool found = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                           [&](const auto& node) { return is_part(*node); });
+  VisitBodies(graph, [&](const std::string&, const Node& node, const Node&) {
+    found = found || is_part(node);
+  });
+  return found;
+}
+
 }  // namespace
 
 Graph QuantizeDynamically(const Graph& source, FloatWeights* left, const DynamicForm& form) {
@@ -276,6 +290,7 @@ Graph QuantizeDynamically(const Graph& source, FloatWeights* left, const Dynamic
   RaiseOpset(graph);
   BodyScope scope(graph);
   if (left) ListFloat(scope, true, *left, nullptr, form.embeddings);
+  if (form.int8_attention && HasAttention(graph)) AllowInt8Attention(graph);
   QuantizeDynamicallyIn(scope, form);
   return graph;
 }

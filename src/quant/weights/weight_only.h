@@ -83,6 +83,8 @@ struct DynamicForm {
   /// With 7, weights of products are codes from -63 to 63, which processors without products of
   /// whole bytes multiply faster (kernels/conv/dot8/vector_dot7.cpp).
   int weight_bits = 8;
+  /// Notes that attention may code its operands in 8 bits (ops/attention/int8_attention.h).
+  bool int8_attention = true;
 };
 Graph QuantizeDynamically(const Graph& graph, FloatWeights* left = nullptr,
                           const DynamicForm& form = {});

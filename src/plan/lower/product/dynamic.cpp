@@ -71,6 +71,13 @@ const ConvF32Kernel& ConvF32KernelOf(const std::string& name) {
   return found == rows.end() ? rows.front() : *found;
 }
 
+const ConvQ8Kernel& ConvQ8KernelOf(const std::string& name) {
+  const std::span<const ConvQ8Kernel> rows = ConvQ8Kernels();
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&name](const ConvQ8Kernel& row) { return name == row.name; });
+  return found == rows.end() ? rows.front() : *found;
+}
+
 std::optional<DynamicProduct> PlanProduct(const PlanBuilder& builder, const ConvF32Kernel& kernel,
                                           const DynamicMatrix& matrix, int64_t rows,
                                           int64_t input_stride, int64_t output_stride) {

@@ -47,8 +47,9 @@ struct FewRows {
 void MultiplyFew(const FewRows& form, const float* a, const float* matrix, const float* bias,
                  float* out);
 
-/// The row of the table that has this name.
+/// The rows of the tables that have this name.
 const ConvF32Kernel& ConvF32KernelOf(const std::string& name);
+const ConvQ8Kernel& ConvQ8KernelOf(const std::string& name);
 
 /// Rounds bytes up so that what follows is aligned and kernels may read past the end.
 size_t Padded(size_t bytes);

@@ -37,7 +37,8 @@ bool LowerMatMulNBits(PlanBuilder& builder, const Node& node) {
   params.has_zero_points = node.constant(3) != nullptr ? 1 : 0;
   params.end = (params.n + 7) / 8;
   params.portable = builder.options().portable ? 1 : 0;
-  const bool integer = TakesInt8Activations(node.attributes);
+  const bool integer = TakesInt8Activations(node.attributes) ||
+                       (builder.options().int8_activations.value_or(false) && form.bits == 4);
   const bool relaxed = rq_variant() != 0 || builder.IsForced("matmul_nbits");
   const MatMulNBitsKernel& kernel = builder.Choose(
       "matmul_nbits", MatMulNBitsKernels(), [integer, relaxed](const MatMulNBitsKernel& row) {

@@ -15,13 +15,6 @@
 namespace requant {
 namespace {
 
-const ConvQ8Kernel& ConvQ8KernelOf(const std::string& name) {
-  const std::span<const ConvQ8Kernel> rows = ConvQ8Kernels();
-  const auto found = std::find_if(rows.begin(), rows.end(),
-                                  [&name](const ConvQ8Kernel& row) { return name == row.name; });
-  return found == rows.end() ? rows.front() : *found;
-}
-
 /// Computes one product after the other and divides each among the threads.
 class QMatMulStep : public ConvQ8Step {
  public:

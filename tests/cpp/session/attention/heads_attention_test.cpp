@@ -177,6 +177,45 @@ TEST(HeadsAttention, SinksTakeAShareOfEveryRow) {
   Check({.heads = 2, .kv_heads = 1, .queries = 150, .keys = 700, .sinks = true, .opset = 23});
 }
 
+/// In bytes every kernel gives the same bits, near those of floats.
+TEST(HeadsAttention, CapsSinksAndMasksInBytes) {
+  const Written forms[] = {
+      {.queries = 20, .keys = 131, .sinks = true},
+      {.batch = 2, .kv_heads = 2, .queries = 33, .keys = 130, .width = 6, .mask = "33, 130"},
+      {.heads = 2,
+       .kv_heads = 1,
+       .queries = 150,
+       .keys = 200,
+       .mask = "200",
+       .cap = 2,
+       .sinks = true},
+  };
+  for (const Written& form : forms) {
+    SCOPED_TRACE(Name(form));
+    Dice dice(3);
+    const Graph graph(ParseGraph(TextOf(form)));
+    const TensorMap feeds = FeedsOf(graph, dice);
+    const Tensor wanted = Interpret(graph, feeds)[0];
+    Tensor first;
+    for (const char* row : {"conv_q8_scalar", "conv_q8_vector"}) {
+      SessionOptions options;
+      options.plan.int8_activations = true;
+      options.plan.force_kernels = {{"conv_q8", row}};
+      Session session(graph, options);
+      const Tensor got = session.Run(feeds)[0];
+      EXPECT_EQ(session.plan()->steps.front()->kernel, row);
+      if (first.empty()) first = got.Clone();
+      EXPECT_TRUE(got.SameBits(first));
+    }
+    double worst = 0, largest = 0;
+    for (int64_t i = 0; i < wanted.count(); ++i) {
+      worst = std::max(worst, std::fabs(first.AsDouble(i) - wanted.AsDouble(i)));
+      largest = std::max(largest, std::fabs(wanted.AsDouble(i)));
+    }
+    EXPECT_LT(worst, 0.03 * largest);
+  }
+}
+
 /// Heads that are repeated in another order keep their own steps, and the numbers are right.
 TEST(HeadsAttention, OtherRepetitionsStay) {
   const std::string head = R"(graph "" opset 17
