@@ -16,10 +16,11 @@ namespace requant {
 ///           factor = m / 127, so that x' is about (code - z) * factor. The codes are int8 with z =
 ///           0, or uint8 with z = 128. Where m is 0 all codes are z. An infinity or NaN makes the
 ///           factor infinity or NaN.
-///   shares  With m = max x: 16-bit shares s = round(65535 * e^(x - m)), half to even (share.h), of
-///   which `out` gets the high bytes and `low` the low ones, and the factor 1 /
-///           sum(s), so that the softmax of x is about s * factor. A row of only -infinity has
-///           shares and a factor of 0. NaN and +infinity make the factor NaN, and all shares 0.
+///   shares  With m = max x: shares of 16 bits s = round(65535 * e^(x - m)), half to even
+///   (share.h).
+///           `out` gets their high bytes and `low` the low ones. The factor is 1 / sum(s), so that
+///           the softmax of x is about s * factor. A row of only -infinity has shares and a factor
+///           of 0. NaN and +infinity make the factor NaN, and all shares 0.
 ///
 /// Sums of shares are exact for up to 2^17 columns. Nothing is fused: every row has the same bits
 /// on every machine.

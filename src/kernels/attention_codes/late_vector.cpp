@@ -35,6 +35,7 @@ RQ_INLINE v128_t SharesOf(const VectorLanes& l, v128_t x) {
   return simd::RoundToInt(ShareOf(l, x));
 }
 
+/// The largest of n floats; NaN if one is.
 RQ_INLINE float LargestOf(const float* row, size_t n) {
   const v128_t lowest = wasm_f32x4_splat(-__builtin_inff());
   v128_t a = lowest, b = lowest;

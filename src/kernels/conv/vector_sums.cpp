@@ -17,7 +17,7 @@ RQ_INLINE bool AreScaled(const requant::ConvQ8Params* p, int32_t channels) {
          to.hi == __builtin_inff();
 }
 
-/// Writes those.
+/// Writes whole blocks of sums times the scales of rows and channels, plus the residual.
 RQ_INLINE void WriteScaled(const requant::ConvQ8Params* p, const int32_t* acc, int32_t row,
                            int32_t count, int32_t channel) {
   const requant::FloatSums& to = p->sums;

@@ -216,11 +216,14 @@ bool LowerAttention(PlanBuilder& builder, const Node& node) {
     bytes = PlanByteAttention(builder, form, panel);
   }
   const ConvF32Kernel& kernel = ChooseProductF32(builder);
-  const auto scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel,
-                                  form.width, ScoreColumns(form));
-  const auto mix = PlanProduct(builder, kernel, {form.keys, form.value_width, v_token, 1}, panel,
-                               ScoreColumns(form), form.y.token);
-  if (!scores || !mix) return false;
+  std::optional<DynamicProduct> scores, mix;
+  if (!bytes) {
+    scores = PlanProduct(builder, kernel, {form.width, form.keys, 1, k_token}, panel, form.width,
+                         ScoreColumns(form));
+    mix = PlanProduct(builder, kernel, {form.keys, form.value_width, v_token, 1}, panel,
+                      ScoreColumns(form), form.y.token);
+    if (!scores || !mix) return false;
+  }
 
   const Operands operands = OperandsOf(builder, node, form);
   AttentionStep* step = nullptr;

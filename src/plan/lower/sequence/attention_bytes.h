@@ -39,6 +39,7 @@ struct ByteProducts {
   BytePlaces places;
 };
 
+/// What PlanByteAttention() chose.
 struct PlannedBytes {
   ByteProducts products;
   const ConvQ8Kernel* kernel = nullptr;
@@ -51,6 +52,7 @@ struct PlannedBytes {
 std::optional<PlannedBytes> PlanByteAttention(const PlanBuilder& builder, const AttentionForm& form,
                                               int64_t panel);
 
+/// Adds the step; the caller sets the fields of AttentionStep and its workspace.
 AttentionStep& AddByteAttention(PlanBuilder& builder, const Node& node, const PlannedBytes& planned,
                                 const std::vector<int>& inputs, const std::vector<int>& outputs);
 

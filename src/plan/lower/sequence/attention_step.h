@@ -1,5 +1,5 @@
-// What the steps of attention have in common: where operands are, masks, and the walk over images,
-// heads and panels of queries. A class derived from it multiplies.
+// The base of the steps of attention finds operands and masks, and walks over images, heads and
+// panels of queries. A class derived from it multiplies.
 #pragma once
 
 #include <algorithm>

@@ -23,7 +23,7 @@ void ScalesOfColumns(const FloatRows& rows, float* scales) {
   for (int64_t r = 0; r < rows.count; ++r, row += rows.stride) {
     for (int64_t i = 0; i < width; ++i) {
       const float size = std::fabs(row[i]);
-      // A comparison with NaN is false, and NaN then stays.
+      // A NaN is taken, since it is not <= the scale, and kept, since it is not equal to itself.
       scales[i] = size <= scales[i] || scales[i] != scales[i] ? scales[i] : size;
     }
   }
